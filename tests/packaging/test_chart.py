@@ -186,6 +186,12 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("value", ["configuration", "namespace", "dryRunCreation", "resources", "tolerations"])
+def test_a_value_that_is_left_empty_is_that_of_the_chart(render, value):
+    """``configuration:`` with each line below it commented out."""
+    assert rendered(render(f"{value}=null")) == rendered(render())
+
+
 def scheduler(**fields):
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     return {"schedulerConfiguration": {**head, **fields}}
