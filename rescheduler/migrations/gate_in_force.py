@@ -90,7 +90,10 @@ def gate_proven(draft: Draft) -> bool:
         return False
     # The move ends only if a proof was tried and failed, not if the API server could not be reached.
     if draft.now_s >= requested_s + draft.settings.gate_limit_s and calls.gate_failed_at_s >= requested_s:
-        because = calls.gate_problem or "a pod created in a dry run was not held (rescheduler check says what mends it)"
+        because = (
+            calls.gate_problem
+            or "a pod created in a dry run was not held (rescheduler check says what mends it)"
+        )
         draft.fail(Why.GATE_NOT_IN_FORCE, f"new pods of the controller do not get the gate: {because}")
         return False
     if calls.gate_problem:

@@ -64,7 +64,7 @@ def kustomize(programs, tmp_path_factory):
 
 
 def _json(value):
-    return value if re.search(r"=(true|false|[\[{\"])", value) else value.replace("=", '="', 1) + '"'
+    return value if re.search(r"=(true|false|null|[\[{\"])", value) else value.replace("=", '="', 1) + '"'
 
 
 def objects(text):
@@ -186,10 +186,13 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("value", ["configuration", "namespace", "dryRunCreation", "resources", "tolerations"])
+@pytest.mark.parametrize(
+    "value", ["configuration", "namespace", "dryRunCreation", "resources", "tolerations"]
+)
 def test_a_value_that_is_left_empty_is_that_of_the_chart(render, value):
     """``configuration:`` with each line below it commented out."""
-    assert rendered(render(f"{value}=null")) == rendered(render())
+    bare = "namespace.create=false"
+    assert rendered(render(bare, f"{value}=null")) == rendered(render(bare))
 
 
 def scheduler(**fields):
