@@ -60,13 +60,14 @@ class GroupMembers:
         return known
 
     def _looked_up(self, pod: Pod) -> int:
-        for name in _names(pod):
+        names = tuple(_names(pod))
+        for name in names:
             key = ObjectKey(pod.namespace, name)
             for groups in (self._snapshot.coscheduling_groups, self._snapshot.pod_groups):
                 group: PodGroupRecord | None = groups.get(key)
                 if group is not None and group.min_member:
                     return group.min_member
-        return next(filter(None, map(members_of_text, _said(pod))), 0) if group_name(pod) else 0
+        return next(filter(None, map(members_of_text, _said(pod))), 0) if names else 0
 
     def missing(self, pod: Pod) -> int:
         """How many more of its group must get a node before it can run."""
@@ -111,10 +112,9 @@ class GroupMembers:
 
 
 def _names(pod: Pod) -> Iterator[str]:
-    labels = (pod.labels.get(key) for key in POD_GROUP_LABELS)
-    notes = (pod.annotations.get(key) for key in POD_GROUP_ANNOTATIONS)
-    yield from filter(None, labels)
-    yield from filter(None, notes)
+    return filter(
+        None, (*map(pod.labels.get, POD_GROUP_LABELS), *map(pod.annotations.get, POD_GROUP_ANNOTATIONS))
+    )
 
 
 def _said(pod: Pod) -> Iterator[str]:

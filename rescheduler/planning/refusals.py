@@ -24,6 +24,7 @@ from rescheduler.planning.protections import Protector, Protectors, keeps_local_
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
+from rescheduler.scheduling.classes import PodClass
 
 _HIGH_PRIORITY: Final = 1_000_000
 _SLOW_MINUTES: Final = 10
@@ -56,6 +57,8 @@ class _Judged(NamedTuple):
     shared: dict[tuple[object, ...], _Lasting]
     answers: dict[int, _Lasting]
     """By identity of the pod: it is asked again in every round."""
+    free: dict[PodClass, dict[_State, _Lasting] | None]
+    """Of the pods of a class that nothing protects, by what is known of the single pod; None: that is to be asked for each."""
 
 
 class Refusals:
@@ -101,6 +104,12 @@ class Refusals:
         if lasting is None:
             lasting = judged.answers[id(pod)] = self._lasting(pod, judged)
             self._asked.append(pod)
+        return self._first(pod, lasting, policy, gain, tier, in_turn=in_turn)
+
+    def _first(
+        self, pod: Pod, lasting: _Lasting, policy: str, gain: float, tier: Tier, *, in_turn: bool = False
+    ) -> Blocked | None:
+        """The first reason of a pod of which it is known what no planned move changes."""
         if lasting.first is not None:
             return lasting.first
         room = self._owners.get(pod.uid) if tier >= _RELIEVES else None
@@ -123,7 +132,7 @@ class Refusals:
 
     def _judged_for(self, policy: str) -> _Judged:
         protector = self._protectors.of(policy)
-        found = self._judged.setdefault(protector, _Judged(protector, {}, {}))
+        found = self._judged.setdefault(protector, _Judged(protector, {}, {}, {}))
         return self._by_policy.setdefault(policy, found)
 
     def _lasting(self, pod: Pod, judged: _Judged) -> _Lasting:
@@ -147,15 +156,36 @@ class Refusals:
 
     def of_many(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked | None, Sequence[Pod]]]:
         """The answers of ``of`` for some pods of a batch: these stay for that reason."""
-        if not self._protectors.of(batch.policy).same_for_class(batch.kind, pods[0]) or (
+        judged = self._by_policy.get(batch.policy) or self._judged_for(batch.policy)
+        if not judged.protector.same_for_class(batch.kind, pods[0]) or (
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
             return [(self.of_pod(pod, batch.policy, batch.gain, batch.tier), (pod,)) for pod in pods]
         # Pods of a class differ in what their disruption costs, and in what the eviction subresource looks at.
-        alike: dict[tuple[object, ...], list[Pod]] = {}
+        alike: dict[tuple[bool, _State], list[Pod]] = {}
+        now_s = self._snapshot.taken_at_s
         for pod in pods:
-            alike.setdefault((pod.phase is PodPhase.PENDING, self._state(pod)), []).append(pod)
-        return [(self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()]
+            alike.setdefault((pod.phase is PodPhase.PENDING, _state(pod, now_s)), []).append(pod)
+        free = self._free(batch.kind, judged)
+        if free is None:
+            return [
+                (self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()
+            ]
+        answers: list[tuple[Blocked | None, Sequence[Pod]]] = []
+        for (_, state), some in alike.items():
+            lasting = free.get(state)
+            if lasting is None:
+                lasting = free[state] = _Lasting(None, self.least_gain(some[0]))
+            answers.append((self._first(some[0], lasting, batch.policy, batch.gain, batch.tier), some))
+        return answers
+
+    def _free(self, kind: PodClass, judged: _Judged) -> dict[_State, _Lasting] | None:
+        """What is known of the pods of a class of which all are judged alike, if nothing protects them."""
+        if kind.hypothetical or not kind.pods:
+            return None
+        if kind not in judged.free:
+            judged.free[kind] = {} if judged.protector.movable_class(kind) else None
+        return judged.free[kind]
 
     def least_gain(self, pod: Pod) -> float:
         """What a move of the pod must gain at least."""

@@ -80,15 +80,16 @@ class SkippedPods:
         """How many there are, without making a record of each."""
         known = self._known
         reasons = Counter((skip.why.reason, skip.why.by) for skip in known.values())
-        nodes = Counter(skip.candidate.pod.node for skip in known.values())
+        nodes = [skip.candidate.pod.node for skip in known.values()]
+        twice: list[_Skip] = []
         for _, why, pods in self._runs():
             reasons[why.reason, why.by] += len(pods)
-            nodes.update([pod.node for pod in pods])
-            for uid in [pod.uid for pod in pods if pod.uid in known]:
-                twice = known[uid]
-                reasons[twice.why.reason, twice.why.by] -= 1
-                nodes[twice.candidate.pod.node] -= 1
-        return Tally(+reasons, +nodes)
+            nodes.extend([pod.node for pod in pods])
+            twice.extend([known[pod.uid] for pod in pods if pod.uid in known])
+        reasons.subtract((skip.why.reason, skip.why.by) for skip in twice)
+        on_nodes = Counter(nodes)
+        on_nodes.subtract(skip.candidate.pod.node for skip in twice)
+        return Tally(+reasons, +on_nodes)
 
     def records(self, then: Callable[[], None] = lambda: None) -> tuple[Skipped, ...]:
         """One record for each pod, by namespace, name and uid. ``then`` is called once all reasons are known, before they are written."""

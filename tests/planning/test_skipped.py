@@ -1,9 +1,13 @@
 """Skipped pods are counted without being written out, and both say the same."""
 
+import dataclasses
 from collections import Counter
 
+import msgspec
 import pytest
 
+from rescheduler.model.names import ANNOTATION_EVICT, POD_GROUP_LABELS
+from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.planner import decide, plan
 from rescheduler.policies.registry import REGISTRY
@@ -40,6 +44,43 @@ def test_counts_are_those_of_the_records(names, moves):
     assert made.skipped.tally().reasons == Counter((s.reason, s.blocked_by) for s in skipped)
     uids = [s.pod.uid for s in skipped] + [m.pod.uid for m in made.moving.moves]
     assert len(set(uids)) == len(uids)
+
+
+def _changed(snapshot, **kinds):
+    """Each object of ``kinds`` with other values for some of its fields."""
+    return dataclasses.replace(
+        snapshot,
+        **{
+            kind: {
+                key: msgspec.structs.replace(one, **fields) for key, one in getattr(snapshot, kind).items()
+            }
+            for kind, fields in kinds.items()
+        },
+    )
+
+
+@pytest.mark.parametrize("kinds", [
+    {},
+    {"workloads": {"rolling_out": True}},
+    {"workloads": {"deleting": True}},
+    {"workloads": {"replicas": 0}},
+    {"nodes": {"do_not_disrupt": True}},
+    {"pods": {"annotations": LabelSet({ANNOTATION_EVICT: "false"})}},
+    {"pods": {"labels": LabelSet({POD_GROUP_LABELS[0]: "gang"})}},
+    {"pods": {"controller": None}},
+], ids=str)  # fmt: skip
+def test_counts_of_a_second_decision_are_those_of_a_first_one(kinds):
+    policies = [REGISTRY[name].build(REGISTRY[name].args()) for name in ("NodeTaints", "LowNodeUtilization")]
+    inputs = PlanningInputs(limits=Limits(moves_at_once=1))
+    before = cluster()
+    state = SchedulingState(before)
+    first = decide(before, policies, inputs, state).skipped.tally()
+    later = _changed(before, **kinds)
+    again, anew = (decide(later, policies, inputs, one) for one in (state, SchedulingState(later)))
+    found = again.skipped.tally()
+    assert found == anew.skipped.tally()
+    assert found.reasons == Counter((s.reason, s.blocked_by) for s in again.plan().skipped)
+    assert (found == first) is (not kinds)
 
 
 def test_what_was_left_is_told_with_its_reason():
