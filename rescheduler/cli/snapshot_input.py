@@ -137,7 +137,7 @@ def judged_dump(snapshot: Snapshot, source: str, warnings: Sequence[SourceWarnin
     missing = [f"the dump has no {plural_of(kind)}: {assumed}" for kind, assumed in missing_kinds(snapshot)]
     yield from (f"{source}: {text}" for text in missing[:-1])
     if missing:
-        yield f"{source}: {missing[-1]}; {_DUMP_IT}"
+        yield f"{source}: {missing[-1]}; if the cluster has any, {_DUMP_IT}"
     lost = sorted(str(p.key) for p in snapshot.pods.values() if p.node and p.node not in snapshot.nodes)
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
