@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -101,6 +102,18 @@ def test_the_dry_run_overlay_grants_no_way_to_change_anything(bare):
     assert "rescheduler-dry-run-creation" not in kinds
     assert "MutatingAdmissionPolicy" not in kinds
     assert "- --dry-run" in kinds
+
+
+@pytest.mark.parametrize("base", ["../dry-run", "../../base", "../ha", "../webhook", "../guard"])
+def test_the_overlay_of_the_page_names_the_image(bare, tmp_path, base):
+    page = (manifests.FOLDER.parent / "docs/installing.md").read_text()
+    overlay = textwrap.dedent(re.search(r" *```yaml\n(.*?)```", page, re.DOTALL)[1]).replace(
+        "../dry-run", base
+    )
+    mine = shutil.copytree(manifests.FOLDER, tmp_path / "manifests") / "overlays/mine"
+    mine.mkdir()
+    (mine / "kustomization.yaml").write_text(overlay.replace("[]", "[../../components/start-first]"))
+    assert "image: registry.example/rescheduler:" in kubectl(bare, "kustomize", mine)
 
 
 def test_monitoring_is_a_kustomization_that_links_every_alert_to_one_place(bare, tmp_path):
