@@ -90,7 +90,7 @@ class Guard:
         pod = caches.look(Kind.POD, ObjectKey(request.namespace, request.name))
         namespace = caches.look(Kind.NAMESPACE, request.namespace)
         known = Known(
-            user=request.user_info.username,
+            user=request.user,
             own_user=self.own_user,
             dry_run=request.rehearsed,
             uid=request.pod_uid,
@@ -139,7 +139,7 @@ class Guard:
     def _tell(
         self, reason: str, request: review.EvictionReview, pod: Pod, message: str, *, warning: bool = False
     ) -> None:
-        user = request.user_info.username
+        user = request.user
         for occurrence in occurrences(reason, user, pod, message, warning=warning):
             self.record(occurrence)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec import field
 
 from rescheduler.guard.decision import Allow, Answer, Gone
-from rescheduler.model.object_meta import ObjectMeta
+from rescheduler.model.decode.wire_form import reader, wire_type
+from rescheduler.model.decode.wire_types import DAMAGE
+from rescheduler.model.forms import Keys
 from rescheduler.webhook.review import UnreadableReviewError
 
 NOT_FOUND: Final = 404
@@ -17,87 +20,47 @@ REQUESTED_BY: Final = "requested-by"
 _LONGEST_MESSAGE: Final = 1_000
 
 
-class _Preconditions(msgspec.Struct, frozen=True):
-    uid: str | None = None
-    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
-
-
-class _DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    preconditions: _Preconditions | None = None
-    dry_run: tuple[str, ...] | None = None
-    grace_period_seconds: int | None = None
-
-
-class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
-    metadata: ObjectMeta = ObjectMeta()
-    delete_options: _DeleteOptions | None = None
-
-
-class _User(msgspec.Struct, frozen=True):
-    username: str = ""
-
-
-class EvictionReview(msgspec.Struct, frozen=True, rename="camel"):
+class EvictionReview(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody asks for the eviction of a pod."""
 
-    uid: str
+    uid: str = field(name="request.uid")
     """Of the question, to be repeated in the answer."""
-    namespace: str = ""
-    name: str = ""
-    user_info: _User = _User()
-    dry_run: bool | None = None
-    object: _Eviction | None = None
+    namespace: str = field(default="", name="request.namespace")
+    name: str = field(default="", name="request.name")
+    user: str = field(default="", name="request.userInfo.username")
+    dry_run: bool = field(default=False, name="request.dryRun")
+    dry_run_of_eviction: tuple[str, ...] = field(default=(), name="request.object.deleteOptions.dryRun")
+    pod_uid: str = field(default="", name="request.object.deleteOptions.preconditions.uid")
+    """The pod that the caller means; "": any of that name."""
+    pod_version: str = field(default="", name="request.object.deleteOptions.preconditions.resourceVersion")
+    """The only version of the pod that the caller wants evicted; "": any."""
+    grace_s: int | None = field(default=None, name="request.object.deleteOptions.gracePeriodSeconds")
+    """The grace period that the caller wants; None: the pod's own."""
+    annotations: Keys = field(default=(), name="request.object.metadata.annotations")
 
     @property
     def rehearsed(self) -> bool:
         """A dry run. The API server takes the wish from the Eviction as well, where its own mark of dry runs is missing."""
-        options = self._options
-        return bool(self.dry_run) or bool(options is not None and options.dry_run)
-
-    @property
-    def pod_uid(self) -> str:
-        """The pod that the caller means; "": any of that name."""
-        return self._preconditions.uid or ""
-
-    @property
-    def pod_version(self) -> str:
-        """The only version of the pod that the caller wants evicted; "": any."""
-        return self._preconditions.resource_version or ""
-
-    @property
-    def grace_s(self) -> int | None:
-        """The grace period that the caller wants; None: the pod's own."""
-        return self._options.grace_period_seconds if self._options is not None else None
+        return self.dry_run or bool(self.dry_run_of_eviction)
 
     @property
     def counts(self) -> bool:
         """The caller is a descheduler, which counts what it evicts and asks for the next pod where it is refused one."""
-        annotations = self.object.metadata.annotations if self.object is not None else None
-        return REQUESTED_BY in (annotations or {})
-
-    @property
-    def _preconditions(self) -> _Preconditions:
-        wanted = self._options.preconditions if self._options is not None else None
-        return wanted if wanted is not None else _Preconditions()
-
-    @property
-    def _options(self) -> _DeleteOptions | None:
-        return self.object.delete_options if self.object is not None else None
+        return REQUESTED_BY in self.annotations
 
 
-class _Review(msgspec.Struct, frozen=True):
-    request: EvictionReview
-
-
-_DECODER: Final = msgspec.json.Decoder(_Review)
+_DECODER: Final = msgspec.json.Decoder(wire_type(EvictionReview))
 
 
 def read(body: bytes) -> EvictionReview:
     """Raises UnreadableReviewError: the caller answers 400, and the eviction goes on (``failurePolicy: Ignore``)."""
     try:
-        return _DECODER.decode(body).request
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found: EvictionReview = reader(EvictionReview)(_DECODER.decode(body))
+    except DAMAGE as error:
         raise UnreadableReviewError(str(error)) from error
+    if not found.uid:
+        raise UnreadableReviewError("request.uid is missing")
+    return found
 
 
 def written(request: EvictionReview, answer: Answer) -> bytes:
