@@ -34,7 +34,7 @@ from rescheduler.controller.probing import SchedulerProbes
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
-from rescheduler.controller.settings import Settings
+from rescheduler.controller.settings import Settings, SettingsInForce
 from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.dry_run_creations import creation_refused
 from rescheduler.coordination.gate_proofs import proof_machine
@@ -103,6 +103,9 @@ class Reconciler:
     _node_requests: NodeRequestKeeper = field(default_factory=NodeRequestKeeper)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _now_s: float = 0.0
+    _in_force: SettingsInForce = field(default_factory=SettingsInForce)
+    _settings: Settings = field(default_factory=Settings)
+    """Those in force in this round."""
     _wake_at_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -147,7 +150,7 @@ class Reconciler:
         self._release(found.assignment)
         self._prepare(found)
         observer = self._migrations(found)
-        marks = self._quiet.begin_round(found.index, self.memory, self.settings.migrations, now_s)
+        marks = self._quiet.begin_round(found.index, self.memory, self._settings.migrations, now_s)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
             self._alone(migration.key, partial(self._step_migration, migration, observer, marks))
@@ -169,13 +172,14 @@ class Reconciler:
     def _begin(self, snapshot: Snapshot, now_s: float) -> tuple[RoundObjects, Gathered]:
         """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
         self._wake_at_s, self._now_s = None, now_s
+        self._settings = self._in_force.at(self.settings, now_s)
         self.pool.begin_round()
         self._awaited = {}
         self._index = self._indexed(self.informed(snapshot, now_s))
         self.memory.lag.follow(self._index.version, now_s)
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
         self._config_maps.store_history(now_s)
-        settings = self.settings
+        settings = self._settings
         chooser = Chooser(memory=self.memory, under_way=self._dispatcher.under_way)
         objects = chooser.of(
             self._index,
@@ -189,7 +193,7 @@ class Reconciler:
     def _indexed(self, snapshot: Snapshot) -> RoundIndex:
         try:
             index = RoundIndex.of(snapshot, self._kept)
-            self.recorder.history.follow(snapshot, self.settings.limits)
+            self.recorder.history.follow(snapshot, self._settings.limits)
         except BaseException:
             self._kept = KeptIndex()  # what was followed half way is not known any more
             raise
@@ -197,7 +201,7 @@ class Reconciler:
 
     def _end(self, objects: RoundObjects, found: Gathered) -> None:
         """What belongs to no Reservation and no move, and when the next round must be."""
-        sightings, settings = self.memory.sightings, self.settings.reservations
+        sightings, settings = self.memory.sightings, self._settings.reservations
         left = leftovers(self._index, sightings, settings, self._now_s)
         self._tend_leftovers(left)
         self._alone(ObjectKey("gated", ""), self._tell_gated)
@@ -232,10 +236,9 @@ class Reconciler:
     # Gathering
 
     def _gather(self, index: RoundIndex) -> Gathered:
-        settings = self.settings.reservations
-        limit_s = settings.gate_limit_s
+        settings, limit_s = self._settings.reservations, self.settings.reservations.gate_limit_s
         for pod in index.gated:
-            released_s = pod.created_at_s + limit_s
+            released_s = max(pod.created_at_s + limit_s, self._in_force.until_s)
             if self._now_s < released_s:
                 self._wake(released_s)
         lag = NO_LAG
@@ -244,7 +247,7 @@ class Reconciler:
         return Gatherer(
             index=index,
             placement=self.placement,
-            migrations=self.settings.migrations,
+            migrations=self._settings.migrations,
             memory=self.memory,
             lag=lag,
             unseen=self._unseen,
@@ -266,7 +269,7 @@ class Reconciler:
             unbudgeted=UnbudgetedWorkloads(index=found.index, expectations=expectations, now_s=self._now_s),
             rooms=found.rooms,
             history=self.recorder.history,
-            settings=self.settings.migrations,
+            settings=self._settings.migrations,
             now_s=self._now_s,
         )
 
@@ -336,8 +339,8 @@ class Reconciler:
     def _keep(self, found: Gathered) -> None:
         index, now_s, nodes = self._index, self._now_s, self._emptied_nodes
         wanting = (*index.unbound(), *index.kept.pods.node_requests.values())
-        kept = nodes.steps(index.snapshot, wanting, self.settings.keeping, now_s)
-        asks = self._node_requests.steps(found, self.placement, self.settings.reservations, now_s)
+        kept = nodes.steps(index.snapshot, wanting, self._settings.keeping, now_s)
+        asks = self._node_requests.steps(found, self.placement, self._settings.reservations, now_s)
         for step in chain(kept, self._room_sets.steps(index, now_s), asks):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
                 self._alone(step.machine, partial(self._keep_one, step.machine, step.calls))
@@ -348,7 +351,7 @@ class Reconciler:
         self._carry_out(machine, calls())
 
     def _switch_taints(self, found: Gathered) -> None:
-        settle_s = self.settings.reservations.taint_settle_s
+        settle_s = self._settings.reservations.taint_settle_s
         # A preallocation keeps the taint until the scheduler has seen its nomination again, and no event tells when.
         if any(observed.needs_taint and not observed.in_flight for observed in found.rooms.values()):
             self._wake(self._now_s + settle_s)
@@ -371,7 +374,7 @@ class Reconciler:
         backs_off = self._backs_off(machine)
         if self.memory.backoff.crashed(machine, self._now_s):
             return
-        step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
+        step = reservation_machine.step(observed, self._now_s, self._settings.reservations)
         step = DeferredStatus(self.memory).reservation(observed.reservation, step, self._now_s)
         if self._config_maps.gate_is_late(step.calls, self._now_s, observed):
             return
@@ -396,7 +399,7 @@ class Reconciler:
             self._wake(rests_until_s)
             return
         observed = observer.of(migration)
-        step = migration_machine.step(observed, self._now_s, self.settings.migrations)
+        step = migration_machine.step(observed, self._now_s, self._settings.migrations)
         step = DeferredStatus(self.memory).migration(migration, step, self._now_s)
         self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)

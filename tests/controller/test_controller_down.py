@@ -53,3 +53,30 @@ def test_a_move_after_a_long_absence_has_its_gate_renewed_before_the_proof(scene
     move = scene.move(scene.pods()[0], "n2", ttl="5m")
     scene.until(lambda: scene.over(move))
     assert scene.reason(move) == "Landed"
+
+
+@pytest.mark.parametrize("away_s", [30.0, 90.0])
+def test_a_replacement_that_waited_at_the_gate_meanwhile_gets_its_room(scene, away_s):
+    move = scene.move(scene.pods()[0], "n2", ttl="5m")
+    scene.until(lambda: scene.calls.of(lambda call: call.evicts))
+    scene.program.frozen = True
+    scene.advance(away_s)
+    assert len(held(scene)) == 1
+    scene.program.frozen = False
+    scene.until(lambda: scene.over(move))
+    assert scene.reason(move) == "Landed"
+    assert not held(scene)
+
+
+def test_a_pod_that_cannot_get_its_room_is_released_soon_after_the_absence(scene):
+    scene.move(scene.pods()[0], "n2", ttl="5m")
+    scene.until(lambda: scene.calls.of(lambda call: call.evicts))
+    scene.program.frozen = True
+    scene.advance(90.0)
+    scene.cordon("n1", "n2")
+    scene.advance(1.0)
+    scene.program.frozen = False
+    scene.advance(10.0)
+    assert held(scene), "its node may come back"
+    scene.advance(10.0)
+    assert not held(scene)

@@ -57,9 +57,11 @@ class Taken(TemplateTrials):
 
 
 def actions(*objects):
-    """What is done in one round."""
+    """What is done in one round that follows another."""
     sender, placement = Recorder(), Placement(namespace="rescheduler")
     work = reconciler(sender, placement=placement, memory=Memory(templates=Taken()))
+    for ago_s in (20.0, 1.0):
+        work.reconcile(b.snapshot(), b.NOW_S - ago_s)
     work.reconcile(b.snapshot(*objects), b.NOW_S)
     return sender.calls
 
