@@ -457,7 +457,7 @@ def health(heartbeat: Heartbeat, dead: Sequence[Kind]) -> HealthReport:
 
 
 def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
-    """The kinds to follow; those of Koordinator, Volcano and scheduler-plugins only if the cluster serves them.
+    """The kinds to follow; PodGroups, and those of Koordinator, only if the cluster serves them.
 
     Of our own kinds, once they are found to be installed, nothing else than a list says what there is.
     """
@@ -465,6 +465,7 @@ def _to_read(capabilities: Capabilities) -> dict[Kind, Resource]:
         Kind.KOORDINATOR_RESERVATION: capabilities.koordinator_reservations,
         Kind.VOLCANO_POD_GROUP: capabilities.volcano_pod_groups,
         Kind.COSCHEDULING_POD_GROUP: capabilities.coscheduling_pod_groups,
+        Kind.POD_GROUP: capabilities.pod_groups,
     }
     found = {kind: resource for kind, resource in RESOURCES.items() if served.get(kind, True)}
     if capabilities.installed:

@@ -22,6 +22,7 @@ METRICS: Final = "metrics.k8s.io/v1beta1"
 KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING: Final = "scheduling.x-k8s.io/v1alpha1"
+SCHEDULING: Final = "scheduling.k8s.io/v1beta1"
 EVENTS: Final = "events.k8s.io/v1"
 _LIFECYCLE_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
 
@@ -47,6 +48,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     koordinator_reservations: bool = False
     volcano_pod_groups: bool = False
     coscheduling_pod_groups: bool = False
+    pod_groups: bool = False
     reservations: bool = False
     pod_migrations: bool = False
     events: bool = True
@@ -96,6 +98,7 @@ def discover(api: KubeApi) -> Capabilities:
         koordinator_reservations="reservations" in resources_of(api, KOORDINATOR),
         volcano_pod_groups="podgroups" in resources_of(api, VOLCANO),
         coscheduling_pod_groups="podgroups" in resources_of(api, COSCHEDULING),
+        pod_groups="podgroups" in resources_of(api, SCHEDULING),
         reservations="reservations" in own,
         pod_migrations="podmigrations" in own,
         events="events" in resources_of(api, EVENTS),

@@ -138,7 +138,10 @@ def _unclaimed(draft: Draft) -> None:
         if draft.now_s >= gone_s + _UNGATED_AFTER_S:
             missing = lacking(observed.reservation, ungated)
             why = f"is larger than its room ({missing})" if missing else "was created without the gate"
-            draft.fail(Why.REPLACEMENT_UNGATED, f"{ungated.key} {why}, so the scheduler chose its node")
+            where = f"is bound to node/{ungated.node}" if ungated.node else "has no node yet"
+            draft.fail(
+                Why.REPLACEMENT_UNGATED, f"{ungated.key} {why}, so it did not take the room; it {where}"
+            )
             return
         draft.wake(gone_s + _UNGATED_AFTER_S)
     if (

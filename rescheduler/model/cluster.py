@@ -192,6 +192,7 @@ class ClusterState:
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),
             pod_groups=self._copy(Kind.VOLCANO_POD_GROUP),
             coscheduling_groups=self._copy(Kind.COSCHEDULING_POD_GROUP),
+            scheduling_groups=self._copy(Kind.POD_GROUP),
             replacement_rules=rules,
             pod_log=self._pod_log.position(pods),
         )

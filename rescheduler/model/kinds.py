@@ -63,6 +63,7 @@ class Kind(enum.StrEnum):
     KOORDINATOR_RESERVATION = "KoordinatorReservation"
     VOLCANO_POD_GROUP = "VolcanoPodGroup"
     COSCHEDULING_POD_GROUP = "CoschedulingPodGroup"
+    POD_GROUP = "PodGroup"
     CONFIG_MAP = "ConfigMap"
     CONTROLLER_REVISION = "ControllerRevision"
     REQUESTED_EVICTION = "Eviction"
@@ -114,6 +115,7 @@ RESOURCES: dict[Kind, Resource] = {
     Kind.COSCHEDULING_POD_GROUP: Resource(
         "scheduling.x-k8s.io", "v1alpha1", "podgroups", namespaced=True, optional=True, kind="PodGroup"
     ),
+    Kind.POD_GROUP: Resource("scheduling.k8s.io", "v1beta1", "podgroups", namespaced=True, optional=True),
 }
 
 WORKLOAD_KINDS = (

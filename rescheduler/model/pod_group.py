@@ -1,4 +1,4 @@
-"""PodGroups of Volcano and of scheduler-plugins, as far as they are read: how many pods must run together, and for how long. Types only."""
+"""PodGroups of Kubernetes, Volcano and scheduler-plugins, as far as they are read: how many pods must run together, and for how long. Types only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST: Final = 6
 
 
 class PodGroupRecord(Namespaced, frozen=True, gc=False):
-    """A PodGroup (scheduling.volcano.sh or scheduling.x-k8s.io)."""
+    """A PodGroup (scheduling.k8s.io, scheduling.volcano.sh or scheduling.x-k8s.io)."""
 
     uid: str = ""
     resource_version: str = ""

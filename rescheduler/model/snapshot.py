@@ -99,6 +99,8 @@ class Snapshot:
     """Volcano's."""
     coscheduling_groups: Mapping[ObjectKey, PodGroupRecord] = field(default_factory=_empty)
     """Those of scheduler-plugins."""
+    scheduling_groups: Mapping[ObjectKey, PodGroupRecord] = field(default_factory=_empty)
+    """Those of Kubernetes, which pods name in ``spec.schedulingGroup``."""
     replacement_rules: ReplacementRules = DEFAULT_RULES
     """Which custom controllers replace their pods."""
     admitted: Mapping[TemplateKey, AdmittedPod] = field(default_factory=_empty)

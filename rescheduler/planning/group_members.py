@@ -49,17 +49,20 @@ class GroupMembers:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._taken: Counter[ObjectKey] = Counter()
-        self._least: dict[tuple[str, LabelSet, LabelSet], int] = {}
+        self._least: dict[tuple[str, str, LabelSet, LabelSet], int] = {}
 
     def least(self, pod: Pod) -> int:
         """How many pods of its group must run; 0: it belongs to none, or that is not known."""
-        key = pod.namespace, pod.labels, pod.annotations
+        key = pod.namespace, pod.spec.scheduling_group, pod.labels, pod.annotations
         known = self._least.get(key)
         if known is None:
             known = self._least[key] = self._looked_up(pod)
         return known
 
     def _looked_up(self, pod: Pod) -> int:
+        gang = self._snapshot.scheduling_groups.get(ObjectKey(pod.namespace, pod.spec.scheduling_group))
+        if gang is not None and gang.min_member:
+            return gang.min_member
         names = tuple(_names(pod))
         for name in names:
             key = ObjectKey(pod.namespace, name)
@@ -112,14 +115,21 @@ class GroupMembers:
 
 
 def _names(pod: Pod) -> Iterator[str]:
+    labels = map(pod.labels.get, POD_GROUP_LABELS)
     return filter(
-        None, (*map(pod.labels.get, POD_GROUP_LABELS), *map(pod.annotations.get, POD_GROUP_ANNOTATIONS))
+        None, (pod.spec.scheduling_group, *labels, *map(pod.annotations.get, POD_GROUP_ANNOTATIONS))
     )
 
 
 def _said(pod: Pod) -> Iterator[str]:
     yield from filter(None, map(pod.labels.get, POD_GROUP_LEAST_LABELS))
     yield from filter(None, map(pod.annotations.get, POD_GROUP_LEAST_ANNOTATIONS))
+
+
+def members_of(pods: Iterable[Pod], one: Pod) -> list[Pod]:
+    """Those of ``pods`` that are of the group of ``one``, which names a group."""
+    key = _key(one)
+    return [pod for pod in pods if pod.namespace == key.namespace and group_name(pod) == key.name]
 
 
 def _key(pod: Pod) -> ObjectKey:

@@ -8,7 +8,7 @@ A pending pod counts by kube-scheduler's own rules (1.37): it is not gated, its 
 Never, it is not nominated to another node, no node takes it as it is, and of the pods of lower priority on the node one
 of those that land must go (``scheduling.preemption``; budgets only change the order). A pod with preemptionPolicy
 Never counts if it tolerates our hand-over taint: nothing keeps it out between the placeholder's end and the binding.
-Left out: pods of schedulers whose rules are not known. Devices (``spec.resourceClaims``) are taken to be free on every node.
+Left out: pods of schedulers whose rules are not known, and of groups that can never be placed together. Devices (``spec.resourceClaims``) are taken to be free on every node.
 
 A move preempts nobody, so a node whose room pods of lower priority hold is no target; the reason names them.
 
@@ -27,6 +27,7 @@ from rescheduler.model import names
 from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, Taint, Toleration
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.group_members import GroupMembers, group_name, members_of
 from rescheduler.scheduling.preemption import Victims, victims_on
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.scheduling.taint_toleration import tolerates
@@ -120,12 +121,38 @@ def higher_priority_waits(
                 state.place(plain, state.node_names[int(np.flatnonzero(feasible)[0])])
                 continue
             victim = _victim(state, asked, landed, node, budgets)
-            if victim is not None:
+            if victim is not None and not _never_together(state, pod):
                 return HigherPriorityWaits(pod, victim, node)
             nowhere.add(_kind(pod))
     finally:
         state.rollback(mark)
     return None
+
+
+def _never_together(state: SchedulingState, pod: Pod) -> bool:
+    """True for a pod of a group that has no room for as many as must run together, whoever is preempted: it is placed and preempts nobody.
+
+    kube-scheduler preempts for such a group as a whole (1.37). Amounts alone are judged, with every pod of lower priority and every
+    placeholder gone, and the smallest of each amount that one of the group asks for: what has room in truth is never said to have none.
+    """
+    if not group_name(pod):
+        return False
+    missing = GroupMembers(state.cluster.snapshot).missing(pod)
+    members = members_of((one for one in state.unplaced.values() if not one.deleting), pod)
+    if not missing or len(members) < missing:
+        return bool(missing)
+    most = state.allocatable("pods").copy()
+    for name, amount in pod.spec.requests.items():
+        asked = min((amount, *(one.spec.requests.amount(name) for one in members)))
+        if not asked:
+            continue
+        left = state.allocatable(name).copy()
+        for kind in state.cluster.classes:
+            if kind.spec.priority >= pod.spec.priority and not kind.holds_room:
+                np.subtract.at(left, kind.where, kind.held.amount(name))
+        np.minimum(most, left // asked, out=most)
+    usable = [node.usable for node in state.nodes.records]
+    return int(most.clip(0)[usable].sum()) < missing
 
 
 def _victim(

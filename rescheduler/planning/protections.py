@@ -325,7 +325,7 @@ def _unjudged(pod: Pod, judges: Callable[[str], bool]) -> Iterator[Blocked]:
     ephemeral = any(volume.kind is VolumeKind.EPHEMERAL for volume in spec.volumes)
     for holds, words, by in (
         (spec.resource_claims, "uses dynamic resource claims, whose placement is not judged here", "spec.resourceClaims"),
-        (group, f"belongs to scheduling group {group}, which moves as a whole or not at all", "spec.schedulingGroup"),
+        (group, f"belongs to PodGroup {group}, whose pods kube-scheduler places together: that is not judged here", "spec.schedulingGroup"),
         (ephemeral, "has an ephemeral volume, whose claim is not judged before the new pod exists", "spec.volumes"),
         (not judges(scheduler), f"is placed by scheduler {scheduler}, whose rules are not known here", scheduler),
     ):  # fmt: skip

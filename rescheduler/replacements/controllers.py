@@ -250,7 +250,10 @@ def waits_for_others(spec: PodSpec, given_by: str) -> Iterator[NotReplaced]:
         message = f"would wait for another program: {given_by} scheduling gates ({', '.join(spec.gates)})"
         yield NotReplaced(NoReplacement.TEMPLATE_GATED, message)
     if spec.scheduling_group:
-        message = f"would wait for other pods: {given_by} scheduling group {spec.scheduling_group}"
+        message = (
+            f"would be placed together with others: {given_by} PodGroup {spec.scheduling_group} "
+            "(spec.schedulingGroup)"
+        )
         yield NotReplaced(NoReplacement.GROUP, message)
 
 

@@ -110,6 +110,7 @@ def objects():
         (Kind.KOORDINATOR_RESERVATION, _koordinator_room()),
         (Kind.VOLCANO_POD_GROUP, _of(Kind.VOLCANO_POD_GROUP, "group", "default", spec={"minMember": 2})),
         (Kind.COSCHEDULING_POD_GROUP, _of(Kind.COSCHEDULING_POD_GROUP, "group", "default", spec={"minMember": 2})),
+        (Kind.POD_GROUP, _of(Kind.POD_GROUP, "group", "default", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})),
         (Kind.POD, owner.pod("web-1").on("n1").claim("c").apart("zone", weight=3, app="web").manifest()),
         (Kind.POD, owner.pod("web-2").on("n1").spread("zone", app="web").host_port(80).manifest()),
         (Kind.POD, owner.pod("web-3").set("spec.schedulingGates", [{"name": names.GATE}]).manifest()),

@@ -155,6 +155,7 @@ def test_discovery(api):
     assert not found.koordinator_reservations
     assert not found.volcano_pod_groups
     assert not found.coscheduling_pod_groups
+    assert not found.pod_groups
     assert node_usage(api) == ()
 
 

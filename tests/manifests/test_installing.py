@@ -174,6 +174,7 @@ ALLOWED = [
     ("watch", "deviceclasses", {"group": "resource.k8s.io"}),
     ("watch", "podgroups", {"group": "scheduling.volcano.sh"}),
     ("watch", "podgroups", {"group": "scheduling.x-k8s.io"}),
+    ("watch", "podgroups", {"group": "scheduling.k8s.io"}),
 ]  # fmt: skip
 REFUSED = [
     ("delete", "pods", {"namespace": "default"}),

@@ -1,19 +1,22 @@
 """Which pending pod would preempt what lands on a node: the rules of kube-scheduler, one by one, and against the sandbox's scheduler."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube_sandbox.scheduler.preemption import preempt
+from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.priorities import higher_priority_waits
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
 
-def asked(*objects, landed="owner", node="n1", served=()):
+def asked(*objects, landed="owner", node="n1", served=(), groups=None):
     """The answer for the pod of that name once it stands on the node."""
-    snapshot = b.snapshot(*objects)
+    snapshot = dataclasses.replace(b.snapshot(*objects), **(groups or {}))
     state = SchedulingState(snapshot)
     owner = snapshot.pods[ObjectKey("default", landed)]
     state.remove(owner)
@@ -171,3 +174,40 @@ def test_a_node_that_a_pending_pod_is_about_to_take_is_no_target(decide):
     assert "default/waits of priority 1000" in skipped.message
     made = decide(b.snapshot(old, fast, slow, *pods), "NodeTaints")
     assert [move.target for move in made.moves] == ["n3"]
+
+
+GANG = {"scheduling.x-k8s.io/pod-group": "train"}
+
+
+def gang(*names, cpu="3", least=2, theirs="coscheduling_groups", others=()):
+    """Who takes the owner's capacity, where these pods of a group wait."""
+    pods = [b.pod(name).cpu(cpu).priority(1000).label(GANG) for name in names]
+    if theirs == "scheduling_groups":
+        group = {"podGroupName": "train"}
+        pods = [b.pod(name).cpu(cpu).priority(1000).set("spec.schedulingGroup", group) for name in names]
+    found = {ObjectKey("default", "train"): PodGroupRecord("default", "train", min_member=least)}
+    return who(*NODES, OWNER, *others, *pods, groups={theirs: found})
+
+
+@pytest.mark.parametrize("theirs", ["coscheduling_groups", "scheduling_groups"])
+@pytest.mark.parametrize(("names", "least", "taker"), [
+    (["t-0", "t-1"], 2, None),
+    (["t-0", "t-1"], 1, "t-0"),
+    (["t-0"], 2, None),
+    (["t-0", "t-1"], 0, "t-0"),
+], ids=["no room for both", "one is enough", "one is not there yet", "basic"])  # fmt: skip
+def test_a_group_that_can_never_be_placed_together_takes_nothing(names, least, taker, theirs):
+    assert gang(*names, least=least, theirs=theirs) == taker
+
+
+def test_a_group_that_preempts_as_a_whole_takes_it():
+    assert gang("t-0", "t-1", cpu="2") == "t-0"
+    same = b.pod("same").cpu("2").priority(1000).on("n1")
+    assert gang("t-0", "t-1", cpu="2", others=[same]) is None, "who has its priority stays"
+    lower = b.pod("lower").cpu("1").priority(10).on("n1")
+    assert gang("t-0", "t-1", cpu="2", others=[lower]) == "t-0", "who has a lower one does not"
+
+
+def test_members_that_run_already_are_not_missing():
+    runs = b.pod("t-9").cpu("1").priority(1000).label(GANG).on("n2")
+    assert gang("t-0", "t-1", cpu="3", others=[runs]) == "t-0"

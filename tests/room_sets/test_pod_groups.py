@@ -69,8 +69,12 @@ def test_pod_groups_are_read_where_they_are_served():
     {"minMember": 2.5},
     {"minMember": 10**30},
     {"minMember": {}},
+    {"schedulingPolicy": {"basic": {}}},
+    {"schedulingPolicy": {"gang": {"minCount": "2"}}},
+    {"schedulingPolicy": {"gang": None}},
+    {"schedulingPolicy": []},
 ])  # fmt: skip
-@pytest.mark.parametrize("kind", [Kind.VOLCANO_POD_GROUP, Kind.COSCHEDULING_POD_GROUP])
+@pytest.mark.parametrize("kind", [Kind.VOLCANO_POD_GROUP, Kind.COSCHEDULING_POD_GROUP, Kind.POD_GROUP])
 def test_a_number_of_members_that_cannot_be_read_is_none(kind, spec):
     group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}
     (found,) = Decoder().page(kind, msgspec.json.encode({"items": [group]})).records

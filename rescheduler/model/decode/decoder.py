@@ -425,6 +425,7 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.CSI_NODE: (storage.CSINodeWire, storage.csi_node),
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
         Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),
+        Kind.POD_GROUP: (PodGroupWire, pod_group),
     }
     codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(_parsers(PodHead), pods.pod)}
     for kind, (wire, convert) in simple.items():

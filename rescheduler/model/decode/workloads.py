@@ -293,7 +293,11 @@ class PodGroupWire(ObjectWire):
 def pod_group(wire: PodGroupWire, meta: MetaWire, shared: SharedParts) -> PodGroupRecord:
     """The record of a PodGroup."""
     del shared
-    least = wire.spec.get("minMember") if isinstance(wire.spec, dict) else None
+    spec = wire.spec if isinstance(wire.spec, dict) else {}
+    least = spec.get("minMember")
+    match spec:
+        case {"schedulingPolicy": {"gang": {"minCount": count}}}:  # Kubernetes' own; a basic one has none
+            least = count
     return PodGroupRecord(
         namespace=meta.namespace or "default",
         name=meta.name or "",
