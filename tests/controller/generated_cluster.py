@@ -13,7 +13,6 @@ from harness.damage import places, plant, put
 from rescheduler.model import names
 from rescheduler.model.decode import (
     Decoder,
-    koordinator,
     pod_templates,
     pod_wire_types,
     wire_types,
@@ -61,7 +60,6 @@ RAW = {
     ("ReservationSpecWire", "template"): pod_templates.PodTemplateWire,
     ("ReservationWindowSpecWire", "template"): pod_templates.PodTemplateWire,
     ("HeadRoomSpecWire", "template"): pod_templates.PodTemplateWire,
-    ("KoordinatorSpecWire", "template"): koordinator.PinnedTemplateWire,
     ("ContainerStatusHead", "resources"): pod_wire_types.ContainerStatusWire,
     ("WorkloadSpecWire", "selector"): wire_types.LabelSelectorWire,
     ("WorkloadSpecWire", "podFailurePolicy"): workloads.FailurePolicyWire,
