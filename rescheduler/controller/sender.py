@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-import msgspec
 import structlog
 
 from rescheduler.calls.call import (
@@ -46,7 +45,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
 from rescheduler.model.decode.decoder import admitted_pod
 from rescheduler.model.names import API_VERSION, REQUESTER_OF_MOVES
-from rescheduler.model.object_meta import ObjectMeta
+from rescheduler.model.object_meta import Described
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.records import OwnerRef
 
@@ -239,8 +238,7 @@ def _effect_of(call: Call, body: bytes) -> Effect:
         return NO_EFFECT
     if call.verb is Verb.DELETE:
         return Effect(touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
-    metadata = read_answer(body, _Written).metadata
-    version = metadata.resource_version if metadata else ""
+    version = read_answer(body, Described).metadata.resource_version
     return Effect(touched=(Touched(kind=call.kind, key=call.key, version=version),))
 
 
@@ -275,7 +273,3 @@ class CallLog:
             del self._shown[next(iter(self._shown))]
         self._shown[call.line] = None
         self.log.info("Dry run: this call is not sent", call=str(call))
-
-
-class _Written(msgspec.Struct):
-    metadata: ObjectMeta | None = None

@@ -18,7 +18,7 @@ from rescheduler.kube.errors import ConflictError, ExpiredError, RejectedError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Stream, Transport, TransportError
-from rescheduler.model.object_meta import ObjectMeta
+from rescheduler.model.object_meta import Described
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 
 FIELD_MANAGER: Final = "rescheduler"
@@ -252,21 +252,16 @@ def _token_before_items(page: bytes) -> str:
     return (meta.continue_ or "") if meta else ""
 
 
-class _Named(msgspec.Struct):
-    metadata: ObjectMeta | None = None
-
-
 class _Operation(msgspec.Struct):
     op: str
 
 
 # Made before there are threads: the first use of a decoder is not safe from two.
-_NAMED = msgspec.json.Decoder(_Named)
+_NAMED = msgspec.json.Decoder(Described)
 _OPERATIONS = msgspec.json.Decoder(list[_Operation])
 
 
 def _is_named(body: Body) -> bool:
     if isinstance(body, bytes):
-        meta = _NAMED.decode(body).metadata
-        return meta is not None and bool(meta.name)
+        return bool(_NAMED.decode(body).metadata.name)
     return bool(body.get("metadata", {}).get("name"))

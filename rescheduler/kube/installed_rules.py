@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import msgspec
-
 from rescheduler import __version__
 from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.object_meta import ObjectMeta
+from rescheduler.model.object_meta import Described
 
 _OURS: Final = "app.kubernetes.io/name=rescheduler"
 _VERSION: Final = "app.kubernetes.io/version"
@@ -29,10 +27,6 @@ _PRUNE: Final = (
     "they may refuse what {version} writes: kubectl apply -k manifests/ --prune -l app.kubernetes.io/name=rescheduler "
     "with the --prune-allowlist of docs/upgrading.md, or upgrade the program"
 )
-
-
-class _Object(msgspec.Struct):
-    metadata: ObjectMeta = ObjectMeta()
 
 
 class _Rule(NamedTuple):
@@ -87,7 +81,7 @@ def _rules(api: KubeApi, kind: str) -> list[_Rule]:
         body = api.get(_COLLECTIONS[kind], {"labelSelector": _OURS, "limit": "100"})
     except (NotFoundError, NotServedError):  # before 1.36
         return []
-    objects = read_items(body, _Object)
+    objects = read_items(body, Described)
     return [_Rule(kind, o.metadata.name, (o.metadata.labels or {}).get(_VERSION, "")) for o in objects]
 
 

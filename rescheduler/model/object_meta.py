@@ -19,3 +19,9 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] | None = None
     finalizers: list[str] | None = None
     deletion_timestamp: str | None = None
+
+
+class Described(msgspec.Struct, frozen=True):
+    """An object of which nothing but the metadata count."""
+
+    metadata: ObjectMeta = ObjectMeta()
