@@ -86,6 +86,10 @@ def _low(rng: random.Random) -> Manifest:
     for name in rng.sample(("cpu", "memory", "pods", GPU), rng.choice((1, 2, 3))):
         args.setdefault("thresholds", {})[name] = low
         args.setdefault("targetThresholds", {})[name] = high
+    if rng.random() < 0.3:
+        args = {}
+    if rng.random() < 0.3:
+        args["nodeSelector"] = {POOL: rng.choice(POOLS)}
     return args
 
 

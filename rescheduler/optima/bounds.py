@@ -37,9 +37,10 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, PlanBound, Question
 from rescheduler.planning.protections import Protectors
 from rescheduler.policies.defragmentation import DefragmentationArgs
+from rescheduler.policies.excess import raised_target
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs
-from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs, raised_target
+from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.node_affinity import NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.policies.objective import ONE

@@ -2,14 +2,16 @@
 
 It is convex in how far a node is above (``utilization.overload``), so that the fullest nodes are relieved first.
 
-The target of a resource is one share for all nodes, or lies by a fixed deviation above their mean. The mean changes with
-every move between nodes of different size, and with it the excess of all other nodes: that is counted, too. So the excess
+The target of a resource is one share for all nodes, or lies by a fixed deviation above their mean or above what they hold together. The mean
+changes with every move between nodes of different size, what a pool holds with every move into it or out of it, and so does the excess of all other nodes: that is counted, too. So the excess
 is a function of the placement, and no move is worth something only because a mean has not been worked out again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -17,18 +19,47 @@ from rescheduler.model.records import Pod
 from rescheduler.policies.objective import ONE
 from rescheduler.policies.sampled_use import More, is_any
 from rescheduler.policies.utilization import Load, overload, weight_of
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.policies.wire import PERCENT
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+ABOVE_ALL: Final = 10.0
+"""In percent: so far above what all nodes together hold lie targets that are not given, if that is more than they are at least."""
+_EPSILON: Final = 1e-9
 
 
 class Excess:
     """The excess of one moment, over some resources."""
 
     def __init__(
-        self, load: Load, targets: Mapping[str, float], nodes: BoolArray, *, above_mean: bool
+        self,
+        load: Load,
+        targets: Mapping[str, float],
+        nodes: BoolArray,
+        *,
+        above_mean: bool = False,
+        raised_by: BoolArray | None = None,
     ) -> None:
-        """``targets``: shares (0..1) of each resource, or how far above the mean they lie. ``nodes``: those that are judged."""
+        """``targets``: shares (0..1) of each resource, or how far above the mean they lie. ``nodes``: those that are judged.
+
+        ``raised_by``: the nodes above whose use the targets lie ``ABOVE_ALL`` at least; None: the targets are fixed.
+        """
         whole = {name: round(target * ONE) for name, target in targets.items()}
-        self._excess = (_AboveMeans if above_mean else _AboveTargets)(load, whole, nodes)
+        self._load, self._whole, self._judged, self._raised_by = load, whole, nodes, raised_by
+        self._excess: _AboveTargets | _AboveMeans
+        if above_mean:
+            self._excess = _AboveMeans([_AboveMean(load, *one, nodes) for one in whole.items()])
+        elif raised_by is None:
+            self._excess = _AboveTargets(load, whole, nodes)
+        elif raised_by.all():
+            self._excess = _AboveTargets(load, _raised(load, whole, raised_by), nodes)
+        else:
+            self._excess = self._raising
+
+    @cached_property
+    def _raising(self) -> _AboveMeans:
+        """With targets that follow what the nodes of ``raised_by`` hold."""
+        pool = self._judged if self._raised_by is None else self._raised_by
+        return _AboveMeans([_AboveAll(self._load, *one, self._judged, pool) for one in self._whole.items()])
 
     def total(self) -> int:
         """The sum over nodes and resources."""
@@ -40,9 +71,15 @@ class Excess:
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """What the total would change by, for each node that the pod could go to from ``here``."""
-        changed = self._excess.change(pod, replacement, here)
+        follows = self._raised_by is not None and not self._is_alike(pod, replacement)
+        changed = (self._raising if follows else self._excess).change(pod, replacement, here)
         changed[here] = 0
         return changed
+
+    def _is_alike(self, pod: Pod, replacement: Pod) -> bool:
+        """True if the replacement takes what the pod does: then no move between all nodes changes what they hold together."""
+        carried = (self._load.carried(pod, replacement, name) for name in self._whole)
+        return all(leaves is comes or leaves == comes for leaves, comes in carried)
 
 
 class _AboveTargets:
@@ -81,10 +118,10 @@ class _AboveTargets:
 
 
 class _AboveMeans:
-    """Resources with targets above the mean of the nodes that offer them."""
+    """Resources with targets that follow what nodes hold."""
 
-    def __init__(self, load: Load, deviations: Mapping[str, int], nodes: BoolArray) -> None:
-        self._each = [_AboveMean(load, name, deviation, nodes) for name, deviation in deviations.items()]
+    def __init__(self, each: Sequence[_AboveMean]) -> None:
+        self._each = each
 
     def total(self) -> int:
         return sum(resource.total for resource in self._each)
@@ -104,34 +141,31 @@ class _AboveMeans:
 class _AboveMean:
     """One resource with a target above the mean of the nodes that offer it."""
 
-    def __init__(self, load: Load, name: str, deviation: int, nodes: BoolArray) -> None:
+    def __init__(self, load: Load, name: str, target: int, nodes: BoolArray) -> None:
         self._load = load
         self._name = name
         self._judged = nodes & load.offers(name)
         self._weight = weight_of(name)
-        self._deviation = deviation
+        self._target = target
         self._shares = load.millionths(name)
-        judged = np.sort(self._shares[self._judged])
-        self._number = len(judged)
-        self._sum = int(judged.sum())
-        self._sorted = judged
-        self.total = int(self._over(self._targets(np.array([self._sum])))[0])
+        self._sorted = np.sort(self._shares[self._judged])
+        self._now = self._targets(np.zeros(1, dtype=np.int64))
+        self.total = int(self._over(self._now)[0])
 
     def above(self) -> BoolArray:
         """The nodes above the target of now."""
-        found: BoolArray = self._judged & (self._shares > self._targets(np.array([self._sum])))
+        found: BoolArray = self._judged & (self._shares > self._now)
         return found
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
-        """By node: the excess of all nodes under the mean that the move would leave, less that of now."""
+        """By node: the excess of all nodes under the target that the move would leave, less that of now."""
         leaves, comes = self._load.carried(pod, replacement, self._name)
         if not (is_any(leaves) or is_any(comes)):
             return np.zeros_like(self._shares)
         left = self._load.millionths_at(-leaves, self._name, here)
         filled = self._load.millionths_with(comes, self._name)
         stood, counts = int(self._shares[here]), bool(self._judged[here])
-        gone = left - stood if counts else 0
-        targets = self._targets(self._sum + gone + np.where(self._judged, filled - self._shares, 0))
+        targets = self._targets(self._more(-leaves, comes, here))
         after = self._over(targets)
         there = overload(np.maximum(filled - targets, 0)) - overload(np.maximum(self._shares - targets, 0))
         after += self._weight * np.where(self._judged, there, 0)
@@ -140,9 +174,17 @@ class _AboveMean:
             after += self._weight * (overload(np.maximum(left - targets, 0)) - here_now)
         return after - self.total
 
-    def _targets(self, sums: IntArray) -> IntArray:
-        """The target where the shares have each of these sums."""
-        targets: IntArray = np.minimum(sums // max(self._number, 1) + self._deviation, ONE)
+    def _more(self, leaves: More, comes: More, here: int) -> IntArray | FloatArray:
+        """By node, what a move there adds to what the target follows: here to the sum of shares."""
+        filled = np.where(self._judged, self._load.millionths_with(comes, self._name) - self._shares, 0)
+        if self._judged[here]:
+            filled += self._load.millionths_at(leaves, self._name, here) - int(self._shares[here])
+        return filled
+
+    def _targets(self, more: IntArray | FloatArray) -> IntArray:
+        """The target with so much more of what it follows."""
+        sums = int(self._sorted.sum()) + more.astype(np.int64)
+        targets: IntArray = np.minimum(sums // max(len(self._sorted), 1) + self._target, ONE)
         return targets
 
     def _over(self, targets: IntArray) -> IntArray:
@@ -161,3 +203,44 @@ class _AboveMean:
         found = overload(np.maximum(above - different[:, np.newaxis], 0)).sum(axis=1)
         over: IntArray = self._weight * found[which]
         return over
+
+
+class _AboveAll(_AboveMean):
+    """One resource with a target above what the nodes of a pool hold together."""
+
+    def __init__(self, load: Load, name: str, target: int, nodes: BoolArray, pool: BoolArray) -> None:
+        self._pool = pool
+        self._held = load.amounts[name]
+        self._together = float(self._held[pool].sum()), float(load.capacity[name][pool].sum())
+        super().__init__(load, name, target, nodes)
+
+    def _more(self, leaves: More, comes: More, here: int) -> IntArray | FloatArray:
+        found: FloatArray = np.where(self._pool, self._load.amounts_with(comes, self._name) - self._held, 0.0)
+        if self._pool[here]:
+            found += self._load.amounts_with(leaves, self._name, slice(here, here + 1)) - self._held[here]
+        return found
+
+    def _targets(self, more: IntArray | FloatArray) -> IntArray:
+        held, capacity = self._together
+        return raised_targets(self._target, held + more.astype(np.float64), capacity)
+
+
+def _raised(load: Load, least: Mapping[str, int], nodes: BoolArray) -> dict[str, int]:
+    """The targets above what these nodes hold together now."""
+    found: dict[str, int] = {}
+    for name, target in least.items():
+        held, capacity = load.amounts[name][nodes].sum(keepdims=True), float(load.capacity[name][nodes].sum())
+        found[name] = int(raised_targets(target, held, capacity)[0])
+    return found
+
+
+def raised_target(least: float, held: float, capacity: float) -> float:
+    """The target, as a share, of a resource of which nodes together hold so much."""
+    return int(raised_targets(round(least * ONE), np.array([held]), capacity)[0]) / ONE
+
+
+def raised_targets(least: int, held: FloatArray, capacity: float) -> IntArray:
+    """The same in millionths for several amounts: ``ABOVE_ALL`` above them, at least ``least``, and never above 1."""
+    raised = np.rint((held / max(capacity, _EPSILON) + ABOVE_ALL / PERCENT) * ONE).astype(np.int64)
+    targets: IntArray = np.minimum(np.maximum(raised, least), ONE)
+    return targets

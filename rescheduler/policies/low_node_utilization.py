@@ -21,7 +21,7 @@ from rescheduler.model.counted import plural, verb
 from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
-from rescheduler.policies.excess import Excess
+from rescheduler.policies.excess import Excess, raised_target
 from rescheduler.policies.framework import Overload, PolicyView, PolicyWarning
 from rescheduler.policies.measurement_warnings import measurement_warnings
 from rescheduler.policies.missing_requests import missing_requests
@@ -45,9 +45,7 @@ from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
 DEFAULT_TARGETS: Final = {"cpu": 50.0, "memory": 50.0, "pods": 50.0}
-"""In percent, where nothing is said of targets ..."""
-ABOVE_ALL: Final = 10.0
-"""... or so much above what all nodes together hold, if that is more."""
+"""In percent, where nothing is said of targets, or ``ABOVE_ALL``."""
 _ROUNDING: Final = 1e-4
 """Of a node: the objective rounds shares, so it may differ a little from them."""
 
@@ -301,29 +299,43 @@ class LowNodeUtilization:
             load = self._work(view)
             return Excess(
                 load,
-                self._targets_of(view),
+                self._targets,
                 self._judged(view),
                 above_mean=self._args.use_deviation_thresholds,
+                raised_by=self._raising(view, load),
             )
 
         return view.memo.of((self, Excess), view.cluster.version, find)
 
-    def _targets_of(self, view: PolicyView) -> dict[str, float]:
-        """The targets as shares. Where none are given they rise with what all nodes together hold, which no move between them changes."""
+    def _raising(self, view: PolicyView, load: Load) -> BoolArray | None:
+        """The nodes with whose use the targets rise; None: targets are given."""
         if self._args.target_thresholds is not None or self._args.use_deviation_thresholds:
-            return self._targets
+            return None
+        found: BoolArray = self._args.nodes(view.nodes) & load.known
+        return found
+
+    def _targets_of(self, view: PolicyView) -> dict[str, float]:
+        """The targets as shares of now, or how far above the mean they lie."""
 
         def find() -> dict[str, float]:
             load = self._work(view)
-            known = self._args.nodes(view.nodes) & load.known
+            raising = self._raising(view, load)
+            if raising is None:
+                return self._targets
             return {
                 r: raised_target(
-                    least, float(load.amounts[r][known].sum()), float(load.capacity[r][known].sum())
+                    least, float(load.amounts[r][raising].sum()), float(load.capacity[r][raising].sum())
                 )
                 for r, least in self._targets.items()
             }
 
-        return view.memo.of((self, "targets"), None, find)
+        return view.memo.of((self, "targets"), self._stamp(view), find)
+
+    def _stamp(self, view: PolicyView) -> int | None:
+        """Of answers that follow from the targets; None: no move changes those."""
+        raising = self._raising(view, self._work(view))
+        moves = self._args.use_deviation_thresholds if raising is None else not raising.all()
+        return view.cluster.version if moves else None
 
     def _judged(self, view: PolicyView) -> BoolArray:
         """The nodes that are judged: those of the policy whose usage is known, and not above their targets by chance only.
@@ -362,9 +374,10 @@ class LowNodeUtilization:
 
     def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
         def find() -> _Bounds:
-            # Planned moves change nothing of how it was before them, but the mean that targets are measured from.
-            stamp = view.cluster.version if self._args.use_deviation_thresholds else None
-            before = view.memo.of((self, "before"), stamp, lambda: self._bounds_by(view, load, load.before))
+            # Planned moves change nothing of how it was before them, but what targets are measured from.
+            before = view.memo.of(
+                (self, "before"), self._stamp(view), lambda: self._bounds_by(view, load, load.before)
+            )
             if not view.planned.moves:
                 return before
             return _Bounds(before.most, before.free | self._bounds_by(view, load, load.share).free)
@@ -464,11 +477,6 @@ class LowNodeUtilization:
         """What is proposed to relieve a node, from an earlier question if nothing that matters is different."""
         least = self._least - _ROUNDING
         return view.cluster.memo.of((self, here.node), here, lambda: ReliefProposals(here, self.name, least))
-
-
-def raised_target(least: float, held: float, capacity: float) -> float:
-    """The target, as a share, of a resource of which nodes together hold so much: ``ABOVE_ALL`` above that, at least ``least``, and never above 1."""
-    return min(1.0, max(least, held / max(capacity, _EPSILON) + ABOVE_ALL / PERCENT))
 
 
 def _heaviest(nodes: npt.NDArray[np.int32], taken: FloatArray) -> BoolArray:

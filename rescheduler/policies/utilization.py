@@ -234,11 +234,15 @@ class Load:
 
     def millionths_with(self, more: More, resource: str, nodes: NodeIndices | slice = _ALL_NODES) -> IntArray:
         """The same with so much more on each node."""
-        if isinstance(more, float):
-            amounts = self._amounts.get(resource, self._requested[resource])[nodes] + more
-        else:
-            amounts = self._use[resource].amounts_with(more, nodes)
+        amounts = self.amounts_with(more, resource, nodes)
         return np.rint(amounts / self._divisors[resource][nodes] * ONE).astype(np.int64)
+
+    def amounts_with(self, more: More, resource: str, nodes: NodeIndices | slice = _ALL_NODES) -> FloatArray:
+        """What the pods on each node take of it, with so much more there."""
+        if isinstance(more, float):
+            found: FloatArray = self._amounts.get(resource, self._requested[resource])[nodes] + more
+            return found
+        return self._use[resource].amounts_with(more, nodes)
 
     def overloads(self, resource: str, target: int) -> IntArray:
         """``overload`` of each node. Not to be changed, and valid until the next move."""

@@ -10,6 +10,7 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide, plan
 from rescheduler.planning.summary import badness_now
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
+from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests.seeds import NIGHTLY, seeds
@@ -73,6 +74,26 @@ def test_after_says_what_is_left_on_overloaded_nodes(args, max_moves, app):
     assert args.use_deviation_thresholds or first.after.policies[0].badness.balance > 0
     for _, made, following in seen:
         assert made.after.policies == following.before.policies
+
+
+def test_targets_of_a_pool_follow_pods_that_leave_it(app):
+    """A taint sends two pods out of a pool with full nodes: its nodes hold less together then."""
+    nodes = [b.node(f"n{i}").label(pool="a" if i < 4 else "b") for i in range(6)]
+    nodes[3] = nodes[3].taint("dedicated", "team")
+    cluster = b.snapshot(
+        *nodes,
+        *(app(f"full-{i}", [f"n{i}"] * 9, lambda s: s.cpu("400m")) for i in (0, 1)),
+        app("web", ["n3"] * 2, lambda s: s.cpu("700m").node_selector({"pool": "b"})),
+        app("rest", ["n2"] * 2, lambda s: s.cpu("400m")),
+    )
+    low = LowNodeUtilizationArgs(node_selector={"pool": "a"})
+    policies = NodeTaints(NodeTaintsArgs()), LowNodeUtilization(low)
+    (_, made, following), *_ = plans(cluster, policies, PlanningInputs(unlimited=True))
+    assert {move.pod.name for move in made.moves} >= {"web-0", "web-1"}
+    before, after = shown(made.before), shown(made.after)
+    change = by_policy(effect for move in made.moves for effect in move.effects)
+    assert before["LowNodeUtilization"] + change["LowNodeUtilization"] == after["LowNodeUtilization"]
+    assert made.after.policies == following.before.policies
 
 
 def test_the_controller_decides_with_the_same_numbers():
