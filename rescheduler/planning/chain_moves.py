@@ -5,10 +5,13 @@ Moves that are planned after a chain do not count on its later stages (``Trial``
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
@@ -22,10 +25,12 @@ from rescheduler.planning.repair_drafts import (
     RepairDrafts,
     Wanting,
 )
+from rescheduler.planning.targets import Target, TargetWish
 from rescheduler.planning.unfinished_plan import UnfinishedPlan
 from rescheduler.policies.framework import Policy
-from rescheduler.policies.objective import Tier
+from rescheduler.policies.objective import Tier, falls
 from rescheduler.policies.proposals import Candidate
+from rescheduler.scheduling.framework import IntArray
 
 MAKES_ROOM: Final = "MakesRoom"
 """``reason`` of a move whose pod steps aside for another one."""
@@ -93,18 +98,32 @@ class ChainPlanner(PlansDrafts):
         """Gives what the rules refuse: uids, each with a node (an index)."""
         refused = set[tuple[str, int]]()
         aside = draft.by_node(self.plan.trial.state.node_index)
-        waiting, number = list(draft.moves), -1
+        waiting, number, sent = list(draft.moves), -1, self._sent(draft)
         # Topology spread may refuse a move until others of the draft are planned.
         while waiting and number < self.plan.number():
             number = self.plan.number()
             refused.clear()
-            waiting = [one for one in waiting if not self._follow(one, aside, refused)]
+            waiting = [one for one in waiting if not self._follow(one, aside, refused, sent)]
         return refused
 
+    def _sent(self, draft: RepairDraft) -> Mapping[str, IntArray]:
+        """By resource and node, what a draft sends there."""
+        found = defaultdict[str, IntArray](lambda: np.zeros(self.plan.view.nodes.size, dtype=np.int64))
+        for pod, node, _ in (*(move.to for move in draft.moves), *draft.aside):
+            for name, needed in self.plan.trial.needs(
+                self.plan.replacements.coming(pod) if pod.node else pod
+            ):
+                found[name][node] += needed
+        return found
+
     def _follow(
-        self, one: DraftedMove, aside: Mapping[int, Sequence[AsideTo]], refused: set[tuple[str, int]]
+        self,
+        one: DraftedMove,
+        aside: Mapping[int, Sequence[AsideTo]],
+        refused: set[tuple[str, int]],
+        sent: Mapping[str, IntArray],
     ) -> bool:
-        """True if there is nothing more to do about it."""
+        """True if there is nothing more to do about it. ``sent``: what the whole draft sends to each node."""
         policy, candidate, to = one
         wish = None if self.plan.limits.exhausted else self._wish(policy, candidate)
         if wish is None:
@@ -121,9 +140,37 @@ class ChainPlanner(PlansDrafts):
         leavers = self._leavers()
         may_leave = partial(self._may_step_aside, candidate)
         found = chains.follow(wish, to, aside, may_leave, leavers)
+        if len(found) == 1 and not found[0].after:
+            better = self._better_target(wish, to.node, sent)
+            found = found if better is None else [found[0]._replace(target=better)]
         if found:
             self.take_all(candidate, found)
         return bool(found)
+
+    def _better_target(self, wish: Wish, node: int, sent: Mapping[str, IntArray]) -> Target | None:
+        """A node that repairs as much as the one (an index) that the draft names, which knows of rules only, and is better by later tiers.
+
+        It has room for all that the draft sends there besides, and is in the same domains: others of the draft count on that. None: there is none.
+        """
+        replacement = self.plan.replacements.coming(wish.pod)
+        change = self.plan.objective.change(wish.pod, replacement)
+        less = change.total - change.total[:, [node]]
+        alike = (wish.gains > 0) & falls(less) & ~less[: Tier.BALANCE].any(axis=0)
+        spec = replacement.spec
+        keys = {one.topology_key for one in spec.spread} | {
+            one.topology_key for one in spec.pod_anti_affinity
+        }
+        for key in keys:
+            codes = self.plan.view.nodes.column(key).codes
+            alike &= codes == codes[node]
+        if not alike.any():
+            return None
+        for name, left, needed in self.plan.trial.left_for(replacement):
+            alike &= left - sent[name] >= needed
+        gains = np.where(alike, wish.gains, 0.0)
+        asked = TargetWish(wish.pod, replacement, gains, change, wish.least_gain, wish.reason)
+        found = self.plan.targets.choose(asked)
+        return found if isinstance(found, Target) else None
 
     def _leavers(self) -> dict[int, list[Pod]]:
         """By node, the pods that leave it by this plan in the first stage: a chain may wait for them."""

@@ -154,3 +154,24 @@ def test_plans_with_chains_on_tight_clusters(seed):
     assert not carried_out.refused
     change = badness(cluster.policies, carried_out.snapshot) - badness(cluster.policies, cluster.snapshot)
     assert lowers(change)
+
+
+def test_a_repair_goes_to_the_less_used_of_two_nodes_that_repair_as_much(decide, app):
+    """Node c0 holds four small pods, so only a draft finds who goes to zone c; the others share the two nodes of zone b."""
+    zone = "topology.kubernetes.io/zone"
+
+    def spread(name, cpu):
+        return app(name, ["a0"] * 3, lambda s: s.template_label(app=name).cpu(cpu).spread(zone, app=name))
+
+    nodes = (("a0", "20"), ("b0", "5"), ("b1", "5"), ("c0", "1"))
+    cluster = b.snapshot(
+        *(b.node(name).zone(name[0]).cpu(cpu) for name, cpu in nodes),
+        *(spread(f"big{i}", "800m") for i in range(3)),
+        *(spread(f"small{i}", "250m") for i in range(4)),
+    )
+    made = decide(cluster, "TopologySpread", "LowNodeUtilization")
+    repaired = {policy.name: policy.badness.hard for policy in made.after.policies}
+    assert repaired["TopologySpread"] == 3
+    held = {node.name: node.cpu_requested_milli for node in made.after.nodes}
+    assert held["c0"] == 1000
+    assert max(held["b0"], held["b1"]) <= 2500
