@@ -188,9 +188,10 @@ class Groups:
             return False
         part = next((c for c in changes[1:-1] if worsens_wishes(changes[-1] - c)), None)
         if part is not None or not reaches(changes[-1]):
-            plan.undo(start)
             change = changes[-1] if part is None else changes[-1] - part
-            refused = refusal_of_group(change, members[0].pod.node)
+            effects = [effect for step in plan.steps[start:] for effect in step.move.effects]
+            refused = refusal_of_group(change, members[0].pod.node, effects)
+            plan.undo(start)
             if chosen is None:
                 self._answers[_question(policy, members)] = self._plan.trial.version, refused
             self._refuse(members, refused, lasts=True)

@@ -6,7 +6,7 @@ spoilt by another, and no two of them move pods to and fro (docs/design/05-objec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Final, cast
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
-from rescheduler.planning.badness import Badness, MoveEffect
+from rescheduler.planning.badness import Badness, MoveEffect, by_policy
 from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView
 from rescheduler.policies.objective import UNITS, Tier, gains, lowest, unchanged, worst_tier
@@ -105,12 +105,15 @@ class TotalChange:
         )
 
 
-def refusal_of_group(change: IntArray, node: str) -> Blocked:
-    """Why pods do not leave a node together, although each pod has a place: the change of the whole (tiers,) does not fall."""
+def refusal_of_group(change: IntArray, node: str, effects: Iterable[MoveEffect]) -> Blocked:
+    """Why pods do not leave a node together, although each pod has a place: the change of the whole (tiers,) does not fall. ``effects``: of their moves."""
     tier = worst_tier(change)
-    worse = tier is not None and change[tier] > 0
-    words = f"would {_WORDS[tier]}" if tier is not None and worse else "would make nothing better"
-    return Blocked(SkipReason.NO_BETTER_TARGET, f"what leaves node/{node} together {words} in sum", node)
+    together = f"what leaves node/{node} together"
+    if tier is None or change[tier] < 0:
+        return Blocked(SkipReason.NO_BETTER_TARGET, f"{together} would make nothing better in sum", node)
+    against = ", ".join(name for name, part in by_policy(effects).items() if part.tiers()[tier] > 0)
+    words = f"{together} would {_WORDS[tier]} in sum{f' ({against})' if against else ''}"
+    return Blocked(SkipReason.NO_BETTER_TARGET, words, against or node)
 
 
 @cache

@@ -77,3 +77,15 @@ def test_it_counts_unless_an_entry_says_otherwise(policies, expected):
     head = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
     configuration = parse_configuration(f"{head}policies: {policies}\n", "config.yaml")
     assert [policy.name for policy in configuration.build_policies()] == expected
+
+
+def test_a_node_that_stays_in_use_for_the_spread_of_a_workload_names_that_policy(decide, app):
+    web = app("web", ["n1", "n2"], lambda spec: spec.cpu("200m"))
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), web)
+    high = ("HighNodeUtilization", {"thresholds": {"cpu": 50.0}})
+    made = decide(cluster, "WorkloadSpread", high)
+    assert made.moves == ()
+    assert {skip.blocked_by for skip in made.skipped} == {"WorkloadSpread"}
+    assert all(
+        skip.message.endswith("would meet fewer preferences in sum (WorkloadSpread)") for skip in made.skipped
+    )
