@@ -15,7 +15,7 @@ import msgspec
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.label_query import label_query
 from rescheduler.cli.live_controller import read_by_its_configuration
-from rescheduler.cli.move_checks import several_budgets
+from rescheduler.cli.move_checks import for_disruption, several_budgets
 from rescheduler.cli.output import emit_as, is_text, tell
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural, verb
@@ -23,6 +23,7 @@ from rescheduler.model.decode.wire_form import encode_label_selector
 from rescheduler.model.records import DisruptionBudget, Pod, Workload
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.reports.structured import resource_list
 from rescheduler.reports.table import flat_table
 
@@ -56,12 +57,12 @@ def run(
     now: float | None,
 ) -> None:
     """Show what budgets workloads have; or the budgets that they lack, as manifests."""
-    snapshot, _ = read_by_its_configuration(cluster, paths, now)
+    snapshot, configuration = read_by_its_configuration(cluster, paths, now)
     wanted = "" if all_namespaces or (paths and not namespace) else cluster.namespace(namespace)
     query = label_query("-l", selector)
     found = [
         row
-        for row in rows(snapshot, min_replicas)
+        for row in rows(snapshot, StartFirst(snapshot, configuration.mode), min_replicas)
         if wanted in ("", row.workload.namespace) and query.matches(row.workload.template_labels)
     ]
     lacking = [row.workload for row in found if row.offered]
@@ -78,14 +79,13 @@ def run(
         where = f" in namespace {wanted}; -A looks in all" if wanted else ""
         tell(f"no workloads{' with these labels' if selector else ''}{where}")
         return
-    lack = verb(
-        len(lacking), "lacks a budget: rescheduler budgets -o yaml", "lack one: rescheduler budgets -o yaml"
-    )
-    tell(f"{plural(len(found), 'workload')} shown; {len(lacking):,} {lack} prints what kubectl apply takes")
+    lack = f"{len(lacking):,} {verb(len(lacking), 'lacks a budget', 'lack one')}"
+    more = ": rescheduler budgets -o yaml prints what kubectl apply takes" if lacking else ""
+    tell(f"{plural(len(found), 'workload')} shown; {lack}{more}")
 
 
-def rows(snapshot: Snapshot, min_replicas: int) -> list[Row]:
-    """Workloads with pods, by namespace and name. ``min_replicas``: to smaller ones none is offered."""
+def rows(snapshot: Snapshot, mode: StartFirst, min_replicas: int) -> list[Row]:
+    """Workloads with pods, by namespace and name. ``mode``: whose pods pass a budget; ``min_replicas``: to smaller ones none is offered."""
     ledger, pods = BudgetLedger(snapshot), defaultdict[str, list[Pod]](list)
     for pod in snapshot.pods.values():
         top = snapshot.top_workload(pod)
@@ -93,13 +93,16 @@ def rows(snapshot: Snapshot, min_replicas: int) -> list[Row]:
             pods[top.uid].append(pod)
     tops = (snapshot.workloads[uid] for uid in pods)
     ordered = sorted(tops, key=lambda one: (one.namespace, one.name, one.kind))
-    return [_row(one, ledger, pods[one.uid], min_replicas) for one in ordered]
+    return [_row(one, ledger, mode, pods[one.uid], min_replicas) for one in ordered]
 
 
-def _row(workload: Workload, ledger: BudgetLedger, pods: Sequence[Pod], min_replicas: int) -> Row:
+def _row(
+    workload: Workload, ledger: BudgetLedger, mode: StartFirst, pods: Sequence[Pod], min_replicas: int
+) -> Row:
     of_pods = [ledger.of(pod) for pod in pods]
     budgets = {budget.name: budget for found in of_pods for budget in found}
-    words = next(_faults(of_pods, budgets.values()), "")
+    starts_first = all(map(mode.keeps_budgets, pods))
+    words = next(_faults(of_pods, () if starts_first else budgets.values(), for_disruption(workload)), "")
     lacks = not budgets and max(workload.replicas, len(pods)) >= max(min_replicas, 2)
     if lacks:
         words = _NONE if workload.selector is not None else f"{_NONE}; its selector cannot be read"
@@ -107,13 +110,13 @@ def _row(workload: Workload, ledger: BudgetLedger, pods: Sequence[Pod], min_repl
 
 
 def _faults(
-    of_pods: Iterable[tuple[DisruptionBudget, ...]], budgets: Iterable[DisruptionBudget]
+    of_pods: Iterable[tuple[DisruptionBudget, ...]], budgets: Iterable[DisruptionBudget], remedy: str
 ) -> Iterator[str]:
-    """What keeps a drain off, worst first."""
+    """What keeps a drain off, worst first. ``remedy``: of a budget that never allows a disruption."""
     yield from filter(None, map(several_budgets, of_pods))
     for budget in budgets:
         if budget.never_allows:
-            yield f"{budget.name} never allows a disruption: loosen it, or declare mode StartFirst"
+            yield f"{budget.name} never allows a disruption: {remedy}"
 
 
 def offered(workload: Workload, max_unavailable: str, taken: Iterable[tuple[str, str]]) -> bytes:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rescheduler.cli.move_checks import CheckedMove, check_moves, several_budgets
+from rescheduler.cli.move_checks import CheckedMove, check_moves, for_disruption, several_budgets
 from rescheduler.configuration.document import Configuration
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.never_moves import NeverMoves, never_moves
@@ -189,7 +189,7 @@ class _Judge:
             if self._never(pod, budget) and not self._may_pass_on(pod, budget):
                 return (
                     f"PodDisruptionBudget {budget.key} never allows a disruption ({budget.desired_healthy} of "
-                    f"{budget.expected_pods} pods must be healthy): declare mode StartFirst, or loosen the budget"
+                    f"{budget.expected_pods} pods must be healthy): {for_disruption(self._snapshot.top_workload(pod))}"
                 )
         return ""
 

@@ -13,7 +13,9 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
 from rescheduler.kube.gate import UNGATED_NAMESPACES
-from rescheduler.model.records import DisruptionBudget, Pod
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import ANNOTATION_MODE
+from rescheduler.model.records import DisruptionBudget, Pod, Workload
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.protections import Lifted
@@ -62,6 +64,14 @@ def several_budgets(budgets: Sequence[DisruptionBudget]) -> str:
         return ""
     names = ", ".join(str(budget.key) for budget in budgets)
     return f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod"
+
+
+def for_disruption(workload: Workload | None) -> str:
+    """What its owner can do about a budget that never allows a disruption: only Deployments pass one, by mode StartFirst."""
+    deployment = workload is not None and workload.kind == Kind.DEPLOYMENT
+    return (
+        f"loosen it, or annotate the Deployment {ANNOTATION_MODE}=StartFirst" if deployment else "loosen it"
+    )
 
 
 def kept_where_they_are(

@@ -47,6 +47,27 @@ def test_each_workload_is_shown_with_what_is_wrong(dump):
     assert "6 workloads shown; 2 lack one" in done.stderr
 
 
+def test_a_budget_that_allows_nothing_is_passed_by_a_deployment_that_starts_first(tmp_path):
+    labels = {"app": "web", "pod-template-hash": "1"}
+
+    def found(top, owner=None):
+        owner = owner or top
+        pod, budget = owner.pod("web-0").on("n1"), b.pdb("web").selects(app="web").allows(0, healthy=1)
+        objects = {id(one): one.manifest() for one in (b.node("n1"), top, owner, pod, budget)}
+        path = tmp_path / "dump.json"
+        path.write_text(json.dumps({"kind": "List", "items": list(objects.values())}))
+        return run("--from", str(path), "-A").stdout.splitlines()[1]
+
+    above = b.deployment("web").replicas(1)
+    declared = above.annotate({"rescheduler.dev/mode": "StartFirst"})
+    owner = b.replicaset("web-1").template_label(labels).replicas(1)
+    told = found(above, owner.owned_by(above))
+    assert told.endswith(": loosen it, or annotate the Deployment rescheduler.dev/mode=StartFirst")
+    assert found(declared, owner.owned_by(declared)).endswith("OK")
+    stateful = found(b.statefulset("web").template_label(labels).replicas(1))
+    assert stateful.endswith("never allows a disruption: loosen it"), "StatefulSets have no such mode"
+
+
 @pytest.mark.parametrize(("words", "names"), [
     ((), ["batch", "web"]),
     (("-n", "shop"), ["web"]),
