@@ -240,8 +240,8 @@ class Load:
     def amounts_with(self, more: More, resource: str, nodes: NodeIndices | slice = _ALL_NODES) -> FloatArray:
         """What the pods on each node take of it, with so much more there."""
         if isinstance(more, float):
-            found: FloatArray = self._amounts.get(resource, self._requested[resource])[nodes] + more
-            return found
+            standing: FloatArray | IntArray = self._amounts.get(resource, self._requested[resource])[nodes]
+            return standing.astype(np.float64) + more
         return self._use[resource].amounts_with(more, nodes)
 
     def overloads(self, resource: str, target: int) -> IntArray:
