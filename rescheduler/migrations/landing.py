@@ -14,6 +14,7 @@ from rescheduler.migrations.checks import reason_of, reservation_words
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.migration_lifecycle import CONDITION_READY
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
+from rescheduler.migrations.observed_migration import ObservedMigration
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.node_status import MOVED_ON_REQUEST
@@ -153,10 +154,20 @@ def _unclaimed(draft: Draft) -> None:
         return
     if draft.now_s >= limit_s:
         waited = f"{draft.settings.replacement_limit_s + observed.replacement_delay_s:g} s"
-        draft.fail(Why.REPLACEMENT_MISSING, f"no replacement claimed the room within {waited}")
+        said = f"no replacement claimed the room within {waited}{_where_to_look(observed)}"
+        draft.fail(Why.REPLACEMENT_MISSING, said)
         return
     draft.say(Why.WAITING_FOR_REPLACEMENT, "the pod is gone; waiting for its replacement")
     draft.wake(limit_s)
+
+
+def _where_to_look(observed: ObservedMigration) -> str:
+    """The end of a message: the Events of the controller say why it created no pod (a quota, a webhook)."""
+    owner = observed.controller
+    if owner is None:
+        return ""
+    namespace = observed.migration.namespace
+    return f"; why none was created: kubectl describe {owner.kind.lower()} {owner.name} -n {namespace}"
 
 
 def _watch_ready(draft: Draft) -> None:

@@ -5,7 +5,7 @@ import pytest
 from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, reservation
 
 from rescheduler.migrations.observed_migration import Calls
-from rescheduler.model.records import PodPhase
+from rescheduler.model.records import OwnerRef, PodPhase
 from rescheduler.model.reservation import ObjectRef, ReservationPhase
 
 CLAIMED = (ObjectRef("default", "web-9", "u9"),)
@@ -55,6 +55,28 @@ def test_a_replacement_that_ends_before_it_is_ready_is_told_once(claimant, words
     assert [a.reason for a in outcome.calls if a.does == "record_event"] == ["ReplacementGone"]
     again = look(msgspec.structs.replace(m, status=outcome.status), now=NOW + 6, claimant=claimant)
     assert not [a for a in again.calls if a.does == "record_event"]
+
+
+def test_where_the_reason_is_told_is_said_of_a_replacement_that_was_not_created():
+    m = migration(PHASE.HANDING_OVER, requested=NOW - 95, evicted=NOW - 90)
+    owner = OwnerRef("apps/v1", "StatefulSet", "db", "u")
+    missing = {"reservation": reservation(), "pod": None, "calls": Calls(pod_gone_at_s=NOW - 61)}
+    words = "no replacement claimed the room within 60 s"
+    assert look(m, **missing).status.message == words
+    where = "; why none was created: kubectl describe statefulset db -n default"
+    assert look(m, controller=owner, **missing).status.message == words + where
+
+
+@pytest.mark.parametrize(("since", "phase"), [(NOW - 4, PHASE.HANDING_OVER), (NOW - 6, PHASE.FAILED)])
+def test_a_controller_with_all_its_pods_is_waited_for_as_long_as_it_may_be_scaled_up_again(since, phase):
+    m = migration(PHASE.HANDING_OVER, requested=NOW - 95, evicted=since)
+    calls, why = Calls(pod_gone_at_s=since), "ReplicaSet default/web is scaled to 2 and has 2 pods"
+    outcome = look(m, reservation=reservation(), pod=None, calls=calls, complete=why)
+    assert outcome.status.phase is phase
+    if phase is PHASE.FAILED:
+        assert (outcome.status.reason, outcome.status.message) == ("ReplacementMissing", why)
+    else:
+        assert outcome.wake_at_s == since + 5
 
 
 @pytest.mark.parametrize(("gone", "ungated", "reason"), [
