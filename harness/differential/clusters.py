@@ -10,7 +10,7 @@ from typing import NamedTuple
 from harness.differential.configurations import random_configuration
 from harness.differential.manifests import Manifest, metadata, namespaced
 from harness.differential.pod_resources import DEVICES, GPU, HUGE, NIC
-from harness.differential.pods import APPS, IMAGES, NAMESPACES, TAINT_KEYS, PodMaker
+from harness.differential.pods import APPS, IMAGES, NAMESPACES, NUMBERS, TAINT_KEYS, PodMaker
 from harness.differential.storage import CSI_ZONES, REGIONS, StorageMaker
 
 SIZES = {
@@ -132,7 +132,7 @@ def _node_spec(rng: random.Random, theme: str) -> Manifest:
         if theme == "malformed":
             effects = (*effects, "Never", "")
         spec["taints"].extend(
-            {"key": key, "value": rng.choice(("yes", "no")), "effect": rng.choice(effects)}
+            {"key": key, "value": rng.choice(("yes", "no", *NUMBERS[:4])), "effect": rng.choice(effects)}
             for key in rng.sample(TAINT_KEYS, rng.choice((1, 2)))
         )
     return spec

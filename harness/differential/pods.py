@@ -15,6 +15,8 @@ NAMESPACES = ("red", "green", "blue")
 APPS = ("a", "b", "c")
 TOPOLOGY_KEYS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack")
 TAINT_KEYS = ("dedicated", "gpu", "spot")
+NUMBERS = ("0", "5", "-5", "005", "9223372036854775807", "9223372036854775808")
+"""Values of taints, and of tolerations that compare them."""
 SCHEDULERS = ("default-scheduler", "batch-scheduler", "foreign-scheduler")
 """Some configurations have a profile for the second one; nobody has one for the third."""
 IMAGES = (
@@ -179,6 +181,9 @@ class PodMaker:
             made["effect"] = rng.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
         if self._theme == "malformed" and rng.random() < 0.3:
             made["operator"], made["value"] = rng.choice(("Near", "Gt", "Lt")), rng.choice(("yes", "5"))
+        elif rng.random() < 0.1:
+            made |= {"key": rng.choice(TAINT_KEYS), "operator": rng.choice(("Gt", "Lt"))}
+            made["value"] = rng.choice(NUMBERS)
         return made
 
     def _affinity(self, spec: Manifest, richness: float) -> None:
@@ -259,6 +264,12 @@ class PodMaker:
         selector = self.selector()
         if selector is not None:
             term["labelSelector"] = selector
+            if (
+                rng.random() < 0.1
+            ):  # the API server has merged them into the selector; the scheduler reads that alone
+                term[rng.choice(("matchLabelKeys", "mismatchLabelKeys"))] = rng.choice(
+                    (["tier"], ["app", "absent"])
+                )
         if rng.random() < 0.2:
             term["namespaces"] = rng.sample(NAMESPACES, rng.choice((1, 2)))
         if rng.random() < 0.2:

@@ -17,7 +17,7 @@ from rescheduler.model.kinds import RESOURCES
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.badness import Badness, by_policy
+from rescheduler.planning.badness import Badness, MoveEffect, by_policy
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.policies.framework import Policy, PolicyView
@@ -96,8 +96,12 @@ def sums_that_differ(made: Plan) -> Iterator[str]:
     """Policies whose badness after the plan is not that before it and what its moves change. Pods that only arrive are no moves; tier EMPTYING only compares."""
     if made.rooms:
         return
-    changes = by_policy(effect for move in made.moves for effect in move.effects)
-    for before, after in zip(made.before.policies, made.after.policies, strict=True):
-        told = (before.badness + changes.get(before.name, Badness())).tiers()
-        if told[: Tier.EMPTYING] != after.badness.tiers()[: Tier.EMPTYING]:
-            yield f"{before.name}: {before.badness} and the moves make {told}, not {after.badness}"
+    change = by_policy(effect for move in made.moves for effect in move.effects)
+    before, after = (
+        by_policy(MoveEffect(policy.name, policy.badness) for policy in summary.policies)
+        for summary in (made.before, made.after)
+    )
+    for name, badness in before.items():
+        told = (badness + change.get(name, Badness())).tiers()[: Tier.EMPTYING]
+        if told != after[name].tiers()[: Tier.EMPTYING]:
+            yield f"{name}: {badness} and the moves make {told}, not {after[name]}"
