@@ -1,19 +1,17 @@
 """Exact models that plans are measured against, besides those of ``plan --prove`` (``rescheduler.optima``). Pure.
 
-Moves of the best repairs, the fewest or cheapest moves that empty or relieve nodes, and the least excess that moves can leave.
+The fewest or cheapest moves that empty or relieve nodes, and the least excess that moves can leave.
 Thresholds are percent, as HighNodeUtilization and LowNodeUtilization have them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from bench.staged_repairs import Stage, fewest_left, repairs_in_stages, spread_rows
+from bench.staged_repairs import repairs_in_stages, spread_rows
 from rescheduler.optima.any_plan import LinearExpression, Terms, negative, strain_above
 from rescheduler.optima.fillings import Consolidation, below, emptying, filled_to
 from rescheduler.optima.integer_program import IntegerProgram, Solution
@@ -21,36 +19,6 @@ from rescheduler.optima.placement import CountedCluster, resource_of
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 _EPSILON: Final = 1e-9
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A move of one pod of a kind, by the numbers of its nodes."""
-
-    kind: int
-    source: int
-    target: int
-
-
-def best_repairs(placement: CountedCluster, stages: int, seconds: float) -> list[list[Counted]]:
-    """The moves of a solution of ``fewest_violations``, by stage; empty if none was found in time."""
-    repairs = repairs_in_stages(placement, stages)
-    values = fewest_left(repairs).solve(seconds).values
-    return [_moves_of(stage, values) for stage in repairs.stages] if values else []
-
-
-def _moves_of(stage: Stage, values: Sequence[float]) -> list[Counted]:
-    """Who comes to where is matched with who leaves, kind by kind."""
-    sources: defaultdict[int, list[int]] = defaultdict(list)
-    for (k, n), column in stage.leaving.items():
-        sources[k] += [n] * round(values[column])
-    found = []
-    for (k, n), column in stage.arriving.items():
-        for _ in range(round(values[column])):
-            source = next((s for s in sources[k] if s != n), n)
-            sources[k].remove(source)
-            found.append(Counted(k, source, n))
-    return [move for move in found if move.source != move.target]
 
 
 def fewest_repairing_moves(

@@ -35,7 +35,7 @@ def fewest_violations(
     """Least violations after so many stages with at most so many moves together."""
     repairs = repairs_in_stages(placement, stages, any_order=any_order)
     if max_moves is not None:
-        moves = [column for stage in repairs.stages for column in stage.arriving.values()]
+        moves = [column for arriving in repairs.stages for column in arriving.values()]
         repairs.program.row(dict.fromkeys(moves, 1.0), most=max_moves)
     return fewest_left(repairs).solve(seconds)
 
@@ -49,19 +49,11 @@ def fewest_left(repairs: Repairs) -> IntegerProgram:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Columns of a stage by (kind, node)."""
-
-    arriving: dict[tuple[int, int], int]
-    leaving: dict[tuple[int, int], int]
-
-
-@dataclass(frozen=True)
 class Repairs:
-    """A program, its stages, and the violations that are left."""
+    """A program, of each stage the columns of who arrives by (kind, node), and the violations that are left."""
 
     program: IntegerProgram
-    stages: list[Stage]
+    stages: list[dict[tuple[int, int], int]]
     violations: LinearExpression
 
 
@@ -74,11 +66,10 @@ def repairs_in_stages(
     standing = [
         [LinearExpression(float(placement.start[k, n]), {}) for n in range(nodes)] for k in range(kinds)
     ]
-    columns: list[Stage] = []
+    columns: list[dict[tuple[int, int], int]] = []
     least: dict[int, int] = {}
     for stage in range(stages):
         arriving: dict[tuple[int, int], int] = {}
-        departing: dict[tuple[int, int], int] = {}
         after = []
         for k in range(kinds):
             total, row, balance = float(placement.start[k].sum()), [], Counter[int]()
@@ -91,7 +82,6 @@ def repairs_in_stages(
                     here = here.plus({new: 1.0})
                 if standing[k][n].constant or standing[k][n].terms:
                     leaving = program.column(placement.start[k, n] if stage == 0 else total)
-                    departing[k, n] = leaving
                     balance[leaving] -= 1
                     here = here.plus({leaving: -1.0})
                     if stage:
@@ -103,7 +93,7 @@ def repairs_in_stages(
         _apart(program, placement, standing, arriving, stage)
         least = spread_rows(program, placement, after, {} if any_order else arriving)
         standing = after
-        columns.append(Stage(arriving, departing))
+        columns.append(arriving)
     return Repairs(program, columns, violations_left(program, placement, standing, least))
 
 

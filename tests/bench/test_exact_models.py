@@ -6,12 +6,11 @@ import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
-from bench.exact_models import Relief, best_repairs, least_excess
+from bench.exact_models import Relief, least_excess
 from bench.optima import planned
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay
 from bench.staged_repairs import fewest_violations
-from rescheduler.model.migration import MoveMode
 from rescheduler.optima.any_plan import fewest_violations_of_any_plan, most_relief_by_count
 from rescheduler.optima.fillings import (
     Consolidation,
@@ -21,13 +20,11 @@ from rescheduler.optima.fillings import (
 )
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.plan import Move, PodRef
 from rescheduler.planning.planner import plan
-from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests.bench.tiny_clusters import one_stage, tiny
-from tests.seeds import seeds, some
+from tests.seeds import seeds
 
 SECONDS = 120.0
 
@@ -112,42 +109,6 @@ def test_least_excess_is_that_of_trying_everything(seed):
     assert found.objective == pytest.approx(best, abs=1e-3 * max(1.0, best))
 
 
-@pytest.mark.parametrize(("kind", "seed"), some([(Kind.TIGHT, 0), (Kind.TIGHT, 7), (Kind.ORDINARY, 5)], 2))
-def test_the_scheduler_makes_every_move_of_the_best_repairs(kind, seed):
-    cluster = random_cluster(kind, seed)
-    places = Places(cluster.snapshot)
-    state, replacements = SchedulingState(cluster.snapshot), Replacements(cluster.snapshot)
-    standing = {}
-    for pod in cluster.snapshot.pods.values():
-        if (number := places.number(pod)) is not None:
-            standing.setdefault((number, state.node_index[pod.node]), []).append(pod)
-    stages = best_repairs(places.placement, 2, SECONDS)
-    assert any(stages)
-    for stage in stages:
-        arrived, waiting = {}, stage
-        while waiting:
-            left = [move for move in waiting if not made(move, state, replacements, standing, arrived)]
-            assert len(left) < len(waiting), "in no order"
-            waiting = left
-        for place, pods in arrived.items():
-            standing.setdefault(place, []).extend(pods)
-
-
-def made(move, state, replacements, standing, arrived):
-    """Makes the move if the scheduler would."""
-    old = standing[move.kind, move.source][-1]
-    new = msgspec.structs.replace(replacements.of(old).pod, node="", uid=old.uid)
-    mark = state.checkpoint()
-    state.remove(old)
-    if not state.feasible(new)[move.target]:
-        state.rollback(mark)
-        return False
-    standing[move.kind, move.source].pop()
-    placed = state.place(new, state.node_names[move.target])
-    arrived.setdefault((move.kind, move.target), []).append(placed)
-    return True
-
-
 def test_a_move_into_room_that_an_old_pod_of_its_stage_holds_is_refused():
     nodes = [b.node(f"n{i}").label(disk=disk) for i, disk in enumerate(("hdd", "ssd", "hdd"))]
     wrong = b.replicaset("wrong").cpu("3").requires_node("disk", "ssd")
@@ -160,11 +121,3 @@ def test_a_move_into_room_that_an_old_pod_of_its_stage_holds_is_refused():
     aside = msgspec.structs.replace(repair, pod=named, source="n1", target="n2")
     assert replay(both, [[aside, repair]]).refused == (repair,)
     assert replay(both, [[aside], [repair]]).refused == ()
-
-
-def move(name, reason="", after=()):
-    pod = PodRef("default", name)
-    return Move(
-        pod=pod, controller=None, source="n0", target="n1", policy="P", reason=reason, message="", gain=0.0, disruption=0.0,
-        mode=MoveMode.RESERVE_FIRST, after=tuple(PodRef("default", one) for one in after),
-    )  # fmt: skip
