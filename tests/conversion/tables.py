@@ -10,6 +10,7 @@ from typing import Any
 from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.conversion.policy_conversion import convert_policy
+from rescheduler.model.kinds import Kind
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.state import SchedulingState
@@ -81,3 +82,35 @@ def workload(
     """A ReplicaSet and its pods NAME-0, NAME-1, ... on these nodes."""
     owner = make(b.replicaset(name, namespace).cpu(f"{cpu}m")).replicas(len(on))
     return [owner, *(owner.pod(f"{name}-{i}").on(place) for i, place in enumerate(on))]
+
+
+CRITICAL = 2_000_000_000
+"""The lowest priority that is the system's."""
+GPU = "example.com/gpu"
+
+
+def changed(parts: list[Any], change: Any) -> list[Any]:
+    """The pods of a workload, changed."""
+    return [change(part) if part.kind == Kind.POD else part for part in parts]
+
+
+def agent(node: str = "n1", count: int = 1, cpu: int = 100) -> list[Any]:
+    """Pods of a DaemonSet."""
+    owner = b.daemonset("agent").cpu(f"{cpu}m")
+    return [owner, *(owner.pod(f"agent-{i}").on(node) for i in range(count))]
+
+
+def mirror(node: str = "n1", cpu: int = 400) -> list[Any]:
+    """That of a static pod."""
+    pod = b.pod("mirror").cpu(f"{cpu}m").on(node).annotate({"kubernetes.io/config.mirror": "x"})
+    return [pod.owner("Node", node, api_version="v1")]
+
+
+def with_gpu(spec: Any) -> Any:
+    """Requests one GPU."""
+    return spec.requests({GPU: "1"})
+
+
+def gpus(node: b.NodeBuilder, count: int = 8) -> b.NodeBuilder:
+    """A node with GPUs."""
+    return node.allocatable({GPU: str(count)})

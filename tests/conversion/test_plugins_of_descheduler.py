@@ -103,16 +103,10 @@ def test_a_strategy_that_is_off_is_not_switched_on():
     assert [remark.reason for remark in converted(text).remarks] == ["it is configured, but not enabled"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "types"),
-    [
-        ("{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}", ("required",)),
-        (
-            "{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution, preferredDuringSchedulingIgnoredDuringExecution]}",
-            ("required", "preferred"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "types"), [
+    ("{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}", ("required",)),
+    ("{nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution, preferredDuringSchedulingIgnoredDuringExecution]}", ("required", "preferred")),
+])  # fmt: skip
 @pytest.mark.parametrize("write", [one_plugin, one_strategy])
 def test_node_affinity(arguments, types, write):
     assert arguments_of(write("RemovePodsViolatingNodeAffinity", arguments)).types == types

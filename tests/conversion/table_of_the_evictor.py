@@ -1,13 +1,9 @@
 """DefaultEvictor: who may go at all. Every row has a tainted node that all of its pods have to leave, if they may."""
 
-import pytest
-
-from rescheduler.model.kinds import Kind
 from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, small, workload
+from tests.conversion.tables import CRITICAL, Row, agent, changed, small, workload
 
 PLUGIN = "RemovePodsViolatingNodeTaints"
-CRITICAL = 2_000_000_000
 N1 = small("n1").taint("leave")
 SPARE = small("spare")
 GPU = small("n2").taint("hardware", "gpu")
@@ -15,11 +11,6 @@ ANYWAY = {"descheduler.alpha.kubernetes.io/evict": "true"}
 LEFT_ALONE = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
 AGE = "{minPodAge: 50m}"
 WITHOUT_BUDGET = "{ignorePodsWithoutPDB: true}"
-
-
-def changed(parts, change):
-    """The pods of a workload, changed."""
-    return [change(part) if part.kind == Kind.POD else part for part in parts]
 
 
 def one(make=lambda s: s, name="web"):
@@ -32,11 +23,6 @@ def annotated(parts):
 
 def bare(phase="Running"):
     return [b.pod("bare").cpu("100m").on("n1").phase(phase)]
-
-
-def agent():
-    owner = b.daemonset("agent").cpu("100m")
-    return [owner, owner.pod("agent-0").on("n1")]
 
 
 def mirror():
@@ -157,7 +143,4 @@ ROWS = [
     row("it is terminating", changed(one(), lambda pod: pod.deleting()), 0),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_who_may_go(row):
-    agree(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

@@ -1,9 +1,7 @@
 """RemoveDuplicates: how many copies of a pod leave the nodes that have several of them."""
 
-import pytest
-
 from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, small, workload
+from tests.conversion.tables import Row, small, workload
 
 PLUGIN = "RemoveDuplicates"
 N1, N2, N3 = (small(name) for name in ("n1", "n2", "n3"))
@@ -63,7 +61,4 @@ ROWS = [
     row("5, 3, 1, a selector that no node meets", [N1, N2, N3], copies(make=on_workers, n1=5, n2=3, n3=1), 0),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_how_many_go(row):
-    agree(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

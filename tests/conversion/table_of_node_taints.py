@@ -1,12 +1,8 @@
 """RemovePodsViolatingNodeTaints: who goes from a tainted node."""
 
-import pytest
-
-from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, nobody_goes_without_spare, small, workload
+from tests.conversion.tables import CRITICAL, Row, agent, mirror, small, workload
 
 PLUGIN = "RemovePodsViolatingNodeTaints"
-CRITICAL = 2_000_000_000
 SPARE = small("spare")
 
 
@@ -36,17 +32,6 @@ def local():
 
 def critical():
     return workload("critical", ["n1"], lambda spec: spec.priority(CRITICAL), "kube-system")
-
-
-def mirror():
-    return [
-        b.pod("mirror") .on("n1") .annotate({"kubernetes.io/config.mirror": "x"}) .owner("Node", "n1", api_version="v1"),
-    ]  # fmt: skip
-
-
-def agent():
-    owner = b.daemonset("agent").cpu("100m")
-    return [owner, owner.pod("agent-0").on("n1")]
 
 
 ROWS = [
@@ -91,12 +76,4 @@ ROWS = [
         [plain("a"), workload("b", ["n2"])], {"a-0"}, top="nodeSelector: pool=x"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_who_goes(row):
-    agree(PLUGIN, row)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_nobody_goes_without_a_place(row):
-    nobody_goes_without_spare(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

@@ -1,9 +1,7 @@
 """RemovePodsHavingTooManyRestarts and PodLifeTime: which running pods go because of what they have been through."""
 
-import pytest
-
 from rescheduler.model.kinds import Kind
-from tests.conversion.tables import Row, agree, nobody_goes_without_spare, small, workload
+from tests.conversion.tables import Row, small, workload
 
 N1, SPARE = small("n1"), small("spare")
 
@@ -81,13 +79,4 @@ AGES = [
     row("pods in another state: it is switched off", aged(20_000), 0, "{maxPodLifeTimeSeconds: 600, states: [Pending]}"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", RESTARTS, ids=str)
-def test_who_goes_for_restarts(row):
-    agree("RemovePodsHavingTooManyRestarts", row)
-
-
-@pytest.mark.parametrize("row", AGES, ids=str)
-def test_who_goes_for_age(row):
-    agree("PodLifeTime", row)
-    nobody_goes_without_spare("PodLifeTime", row)
+TABLES = (("RemovePodsHavingTooManyRestarts", RESTARTS), ("PodLifeTime", AGES))

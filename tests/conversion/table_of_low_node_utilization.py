@@ -1,13 +1,9 @@
 """LowNodeUtilization: how many leave an overloaded node for an under-utilised one, by requests."""
 
-import pytest
-
 from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, small, workload
+from tests.conversion.tables import CRITICAL, GPU, Row, agent, gpus, mirror, small, with_gpu, workload
 
 PLUGIN = "LowNodeUtilization"
-CRITICAL = 2_000_000_000
-GPU = "example.com/gpu"
 CPU_AND_PODS = "thresholds: {cpu: 30, pods: 30}, targetThresholds: {cpu: 50, pods: 50}"
 N1, N2, N3 = small("n1", 4000, 3000, 9), small("n2", 4000), small("n3", 4000).cordoned()
 EAST = N2.label(dc="east")
@@ -15,10 +11,8 @@ EAST = N2.label(dc="east")
 
 def guarded(cpu=400):
     """Three on n1 that nobody evicts: of a DaemonSet, a mirror pod, and one of system priority."""
-    agent = b.daemonset("agent").cpu(f"{cpu}m")
-    mirror = b.pod("mirror").cpu(f"{cpu}m").on("n1").annotate({"kubernetes.io/config.mirror": "x"})
     critical = workload("critical", ["n1"], lambda s: s.priority(CRITICAL), "kube-system", cpu)
-    return [agent, agent.pod("agent-0").on("n1"), mirror.owner("Node", "n1", api_version="v1"), *critical]
+    return [*agent(cpu=cpu), *mirror(cpu=cpu), *critical]
 
 
 def many(count, name="web", make=lambda s: s, *, namespace="default", cpu=400, node="n1"):
@@ -40,14 +34,6 @@ def affine_to_west(spec):
 def best_effort(name, count):
     owner = b.replicaset(name).replicas(count)
     return [owner, *(owner.pod(f"{name}-{i}").on("n1") for i in range(count))]
-
-
-def with_gpu(spec):
-    return spec.requests({GPU: "1"})
-
-
-def gpus(node, count):
-    return node.allocatable({GPU: str(count)})
 
 
 def row(says, nodes, pods, goes, arguments=CPU_AND_PODS, **more):
@@ -115,7 +101,4 @@ ROWS = [
     row("nodes outside of the selector take no part", [N1.label(pool="x"), N2], [many(5), other()], 0, top="nodeSelector: pool=x"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_how_many_go(row):
-    agree(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

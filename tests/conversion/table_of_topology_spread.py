@@ -1,9 +1,7 @@
 """RemovePodsViolatingTopologySpreadConstraint: how many go from which domain."""
 
-import pytest
-
 from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, small, workload
+from tests.conversion.tables import Row, changed, small, workload
 
 PLUGIN = "RemovePodsViolatingTopologySpreadConstraint"
 BOTH = "{constraints: [DoNotSchedule, ScheduleAnyway]}"
@@ -57,10 +55,6 @@ def zone_softly_host_hard(spec):
         .spread("topology.kubernetes.io/zone", hard=False, foo="bar")
         .spread("kubernetes.io/hostname", foo="bar")
     )
-
-
-def terminating(parts):
-    return [part.deleting() if part.manifest()["kind"] == "Pod" else part for part in parts]
 
 
 def of_this_hash(spec):
@@ -127,7 +121,7 @@ ROWS = [
     Row("2, 0, one of each template", [A, B],
         [group(n, lambda s, n=n: of_this_hash(s).template_label({"pod-template-hash": n}), n1=1) for n in "xy"], 0),
     Row("4, 2, two are terminating", [A, B],
-        [group("x", evenly, n1=2, n2=2), terminating(group("y", evenly, n1=2))], 0),
+        [group("x", evenly, n1=2, n2=2), changed(group("y", evenly, n1=2), lambda pod: pod.deleting())], 0),
     Row("2, 3, 4, the first zone is full", SIZED, [group("x", evenly, n1=2, n2=3, n3=4)], 0),
     Row("2, 3, 4, nobody goes to a full zone, whatever the policy says", SIZED,
         [group("x", evenly, n1=2, n2=3, n3=4)], 0, "{topologyBalanceNodeFit: false}"),
@@ -150,7 +144,4 @@ ROWS = [
         [group("x", evenly, n1=6), group("y", counted, n2=2, n3=2)], 1),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_how_many_go(row):
-    agree(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

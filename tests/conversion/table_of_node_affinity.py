@@ -1,8 +1,6 @@
 """RemovePodsViolatingNodeAffinity: who goes from a node that does not meet its affinity."""
 
-import pytest
-
-from tests.conversion.tables import Row, agree, small, workload
+from tests.conversion.tables import Row, small, workload
 
 PLUGIN = "RemovePodsViolatingNodeAffinity"
 KEY = "kubernetes.io/desiredNode"
@@ -59,7 +57,4 @@ ROWS = [
         "{nodeAffinityType: [requiredDuringSchedulingRequiredDuringExecution]}"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_who_goes(row):
-    agree(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

@@ -2,12 +2,9 @@
 term is broken; here the fewest pods go that repair it, whichever side has the term.
 """
 
-import pytest
-
-from tests.conversion.tables import Row, agree, nobody_goes_without_spare, small, workload
+from tests.conversion.tables import CRITICAL, Row, changed, small, workload
 
 PLUGIN = "RemovePodsViolatingInterPodAntiAffinity"
-CRITICAL = 2_000_000_000
 N1 = small("n1").label(region="main")
 SPARE = small("spare").label(region="other")
 
@@ -44,7 +41,7 @@ ROWS = [
          disliked(priority=CRITICAL)], 0),
     Row("other nodes are cordoned", [N1, small("n3").cordoned()], [shy("a"), disliked(priority=CRITICAL)], 0),
     Row("all are terminating", [N1, SPARE],
-        [[part.deleting() if part.manifest()["kind"] == "Pod" else part for part in shy(name)] for name in "ab"], 0),
+        [changed(shy(name), lambda pod: pod.deleting()) for name in "ab"], 0),
     Row("other nodes are too small", [N1, small("n4", 2, 2, 1).label(region="other")], FOUR, 0),
     Row("a domain of two nodes is shared as well", [N1, small("n5", 200).label(region="main"), SPARE],
         [shy("a"), disliked(on="n5")], 1),
@@ -55,12 +52,4 @@ ROWS = [
     Row("only pods that are selected", [N1, SPARE], FOUR, {"a-0"}, "{labelSelector: {matchLabels: {app: a}}}"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_who_goes(row):
-    agree(PLUGIN, row)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_nobody_goes_without_a_place(row):
-    nobody_goes_without_spare(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)

@@ -2,14 +2,9 @@
 a whole or not at all, and a cordoned one is left to its drain.
 """
 
-import pytest
-
-from rescheduler.testing import builders as b
-from tests.conversion.tables import Row, agree, small, workload
+from tests.conversion.tables import CRITICAL, GPU, Row, agent, gpus, mirror, small, with_gpu, workload
 
 PLUGIN = "HighNodeUtilization"
-CRITICAL = 2_000_000_000
-GPU = "example.com/gpu"
 
 
 def nodes(*cpu, cordoned=""):
@@ -21,27 +16,8 @@ def on(node, count, name="", make=lambda s: s, *, namespace="default", cpu=400):
     return workload(name or f"on-{node}", [node] * count, make, namespace, cpu)
 
 
-def of_agent(node, count=1, cpu=400):
-    agent = b.daemonset("agent").cpu(f"{cpu}m")
-    return [agent, *(agent.pod(f"agent-{i}").on(node) for i in range(count))]
-
-
 def critical(node):
     return on(node, 1, "critical", lambda s: s.priority(CRITICAL), namespace="kube-system")
-
-
-def mirror(node):
-    return [
-        b.pod("mirror") .cpu("400m") .on(node) .annotate({"kubernetes.io/config.mirror": "x"}) .owner("Node", node, api_version="v1"),
-    ]  # fmt: skip
-
-
-def with_gpu(spec):
-    return spec.requests({GPU: "1"})
-
-
-def gpus(node, count=8):
-    return node.allocatable({GPU: str(count)})
 
 
 def row(says, on_nodes, pods, goes, *thresholds):
@@ -52,7 +28,7 @@ BOTH = "{cpu: 30, pods: 30}"
 TAINTED = small("n3", 1000).taint("key", "value")
 ROWS = [
     row("no node is low", nodes(4000, 4000, 4000), [on(f"n{i}", 3) for i in (1, 2, 3)], 0, "{cpu: 20, pods: 20}"),
-    row("nobody may be evicted", nodes(4000, 4000, 4000), [mirror("n1"), critical("n1"), of_agent("n2", 2), on("n3", 5)], 0,
+    row("nobody may be evicted", nodes(4000, 4000, 4000), [mirror("n1"), critical("n1"), agent("n2", 2, 400), on("n3", 5)], 0,
         "{cpu: 40, pods: 40}"),
     row("all nodes are low: they are packed, where descheduler does nothing", nodes(4000, 4000), [on("n1", 1), on("n2", 2)],
         {"on-n1-0"}, "{cpu: 40, pods: 40}"),
@@ -63,17 +39,17 @@ ROWS = [
     row("the other node is filled up", nodes(2000, 2000, 2000, cordoned="n3"), [on("n1", 1), on("n2", 4), on("n3", 1)], {"on-n1-0"}, BOTH),
     row("a node exactly at the thresholds is low", nodes(2000, 2000), [on("n1", 1), on("n2", 4)], {"on-n1-0"}, "{cpu: 20}"),
     row("two do not fit where only one does", nodes(4000, 2000, 2000, cordoned="n3"),
-        [on("n1", 1, "low"), on("n1", 1, "high", lambda s: s.priority(10000)), on("n2", 4), of_agent("n3")], 0, "{cpu: 30}"),
+        [on("n1", 1, "low"), on("n1", 1, "high", lambda s: s.priority(10000)), on("n2", 4), agent("n3", cpu=400)], 0, "{cpu: 30}"),
     row("by an extended resource", [gpus(node) for node in nodes(4000, 4000)],
         [on("n1", 2, make=with_gpu, cpu=100), on("n2", 4, make=with_gpu, cpu=500)], {"on-n1-0", "on-n1-1"}, f"{{cpu: 20, {GPU}: 40}}"),
     row("the other node has none of the extended resource", [gpus(small("n1", 4000)), small("n2", 4000)],
         [on("n1", 2, make=with_gpu, cpu=100), on("n2", 4, cpu=500)], 0, f"{{cpu: 40, {GPU}: 40}}"),
     row("the other node meets the selector", [small("n1", 4000, pods=9).label(dc="west"), small("n2", 4000)],
-        [on("n1", 3), of_agent("n1"), on("n2", 1, make=lambda s: s.node_selector({"dc": "west"}))], {"on-n2-0"}, BOTH),
+        [on("n1", 3), agent("n1", cpu=400), on("n2", 1, make=lambda s: s.node_selector({"dc": "west"}))], {"on-n2-0"}, BOTH),
     row("the other node does not meet the selector", [small("n1", 4000, pods=9), small("n2", 4000)],
-        [on("n1", 3), of_agent("n1"), on("n2", 1, make=lambda s: s.node_selector({"dc": "west"}))], 0, BOTH),
+        [on("n1", 3), agent("n1", cpu=400), on("n2", 1, make=lambda s: s.node_selector({"dc": "west"}))], 0, BOTH),
     row("the other node has too little memory", [small("n1", 4000, 200, 9), small("n2", 4000)],
-        [on("n1", 3, make=lambda s: s.memory("50")), of_agent("n1"), on("n2", 1, make=lambda s: s.memory("100"))], 0, BOTH),
+        [on("n1", 3, make=lambda s: s.memory("50")), agent("n1", cpu=400), on("n2", 1, make=lambda s: s.memory("100"))], 0, BOTH),
     row("those that request nothing of the thresholds are to stay", [gpus(node, 10) for node in nodes(4000, 4000, 4000)],
         [on("n1", 2, make=lambda s: s.requests({GPU: "3"}), cpu=100), on("n2", 4, cpu=500)], 0, f"{{{GPU}: 40}}",
         ", evictionModes: [OnlyThresholdingResources]"),
@@ -87,7 +63,4 @@ ROWS = [
     row("one low node, and there must be more than one", nodes(4000, 4000), [on("n1", 1), on("n2", 4)], 0, BOTH, ", numberOfNodes: 1"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_who_goes(row):
-    agree(PLUGIN, row)
+TABLES = ((PLUGIN, ROWS),)
