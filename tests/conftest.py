@@ -15,6 +15,7 @@ from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World
 from harness.differential.program import Program, build
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
@@ -111,13 +112,22 @@ def logs_of_this_test():
     noisy.setLevel(levels[1])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    """A test of which a program is not built is skipped, with the words that say how to build it."""
+    try:
+        return (yield)
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
+
+
+pytest_runtest_call = pytest_runtest_setup
+
+
 @pytest.fixture(scope="session")
 def control_plane():
     """A running control plane with kubelets for every node and everything of ``manifests/`` installed."""
-    try:
-        plane = ControlPlane()
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    plane = ControlPlane()
     with plane:
         api = plane.api()
         with KubeletThread(api.transport):
@@ -125,13 +135,17 @@ def control_plane():
             yield plane
 
 
+@pytest.fixture
+def world(control_plane):
+    """A corner of it."""
+    with World(control_plane.api(), "test") as world:
+        yield world
+
+
 @pytest.fixture(scope="session")
 def program():
     """The program that asks kube-scheduler's own code."""
-    try:
-        path = build()
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    path = build()
     with Program(path) as running:
         yield running
 

@@ -2,9 +2,11 @@
 
 import json
 import signal
+import subprocess
+import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from click.testing import CliRunner
@@ -22,6 +24,7 @@ from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
 from rescheduler.testing.builders import node, pdb, replicaset
+from tests.kube.measuring_servers import say, serving
 
 NOW = "2026-11-21T10:00:00Z"
 
@@ -75,33 +78,12 @@ def kubeconfig_of(tmp_path):
 @pytest.fixture
 def answering():
     """Starts a server that answers everything with this, and returns its URL."""
-    servers = []
+    with ExitStack() as servers:
 
-    def start(status, body):
-        class Answer(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(body)
+        def start(status, body):
+            return servers.enter_context(serving(lambda handler: say(handler, body, status, "text/plain")))
 
-            def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.do_GET()
-
-            def do_DELETE(self):
-                self.do_POST()
-
-            def log_message(self, *_):
-                pass
-
-        servers.append(HTTPServer(("127.0.0.1", 0), Answer))
-        threading.Thread(target=servers[-1].serve_forever).start()
-        return f"http://127.0.0.1:{servers[-1].server_port}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 @pytest.fixture
@@ -207,6 +189,36 @@ class Work:
     def cordon(self, node, *, on=True):
         self.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": on or None}}).expect()
 
+    def cordoned(self):
+        return {
+            n["metadata"]["name"]
+            for n in self.api.get("/api/v1/nodes").items
+            if n["spec"].get("unschedulable")
+        }
+
+    @contextmanager
+    def no_moves(self):
+        """Moves that people ask for do not begin."""
+        before = self.api.get(CONFIG_MAP).body["data"]["config.yaml"]
+        document = {**json.loads(before), "limits": {"requested": {"movesPerHour": 0}}}
+        self.api.patch(CONFIG_MAP, {"data": {"config.yaml": json.dumps(document)}}).expect()
+        try:
+            yield
+        finally:
+            self.api.patch(CONFIG_MAP, {"data": {"config.yaml": before}}).expect()
+
+    def interrupt(self, *words, once):
+        """Starts a command as in a terminal, and interrupts it once this holds; it may have ended before."""
+        listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+        program = f"{listens}; from rescheduler.cli.main import main; main()"
+        line = [sys.executable, "-c", program, *words, "--kubeconfig", self.kubeconfig]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.wait(lambda: once() or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode in (0, 130), errors
+        assert process.returncode == 0 or "Traceback" not in errors
+
     def node_of(self, pod):
         return self.api.get(f"/api/v1/namespaces/default/pods/{pod}").expect().body["spec"].get("nodeName")
 
@@ -215,12 +227,26 @@ class Work:
         return self.api.get(path).items
 
 
+CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
 CONFIGURATION = {
     "apiVersion": "rescheduler.dev/v1alpha1",
     "kind": "ReschedulerConfiguration",
     "interval": "1h",
     "policies": [],
 }
+
+
+def _on_the_cluster_of_work(name):
+    @pytest.fixture(name=name)
+    def run(work, command):
+        return lambda *words: command(name, *words, "--kubeconfig", work.kubeconfig)
+
+    return run
+
+
+consolidate, drain, history, move, status, uncordon = map(
+    _on_the_cluster_of_work, ("consolidate", "drain", "history", "move", "status", "uncordon")
+)
 
 
 @pytest.fixture(scope="module")
@@ -233,8 +259,7 @@ def work(tmp_path_factory):
         cluster.transport_url = cluster.start(kubeconfig=kubeconfig).url
         install(cluster.transport)
         made = Work(cluster, kubeconfig)
-        path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
-        made.api.patch(path, {"data": {"config.yaml": json.dumps(CONFIGURATION)}}).expect()
+        made.api.patch(CONFIG_MAP, {"data": {"config.yaml": json.dumps(CONFIGURATION)}}).expect()
         controller = Controller(
             connect(str(kubeconfig)), Options(serve=False, timings=LoopTimings(turn_s=0.2))
         )

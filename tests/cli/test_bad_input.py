@@ -25,11 +25,7 @@ CORPUS = {
     "items-missing": b'{"kind":"List","apiVersion":"v1"}',
     "items-scalars": b'{"kind":"List","apiVersion":"v1","items":[1,"x",null,[]]}',
     "deep": DEEP.encode(),
-    "deep-object": b'{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","metadata":'
-    + b'{"a":' * 3000
-    + b"1"
-    + b"}" * 3000
-    + b"}]}",
+    "deep-object": b'{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","metadata":' + b'{"a":' * 3000 + b"1" + b"}" * 3000 + b"}]}",
     "binary": bytes(range(256)),
     "latin": "kind: Pod\nname: \xe9".encode("latin-1"),
     "utf16": '{"kind":"List","items":[]}'.encode("utf-16"),
@@ -42,14 +38,13 @@ CORPUS = {
     "tab-yaml": b"kind:\n\t- a",
     "alias-yaml": b"a: &a [*a]",
     "tag-yaml": b"!!python/object:os.system {}",
-    "bomb-yaml": b"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
-    b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n",
+    "bomb-yaml": b"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n",
     "gzip": b"\x1f\x8bnot really",
     "cut-gzip": gzip.compress(json.dumps({"kind": "List", "items": [ITEM] * 500}).encode())[:60],
     "zstd": b"\x28\xb5\x2f\xfdnot really",
     "error-status": b'{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}',
     "html": b"<html><body>502 Bad Gateway</body></html>",
-}
+}  # fmt: skip
 USES = {
     "plan": ("plan", "--from", "{}"),
     "plan -o json": ("plan", "-o", "json", "--from", "{}"),

@@ -1,24 +1,10 @@
 """``rescheduler consolidate`` as people type it, on the sandbox with the controller at work."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
 LABEL = "rescheduler.dev/consolidation"
-
-
-@pytest.fixture
-def consolidate(work, command):
-    return lambda *words: command("consolidate", *words, "--kubeconfig", work.kubeconfig)
-
-
-@pytest.fixture
-def uncordon(work, command):
-    return lambda *words: command("uncordon", *words, "--kubeconfig", work.kubeconfig)
 
 
 @pytest.fixture(autouse=True)
@@ -30,16 +16,9 @@ def tidy(work, uncordon):
             work.remove(kind, found["metadata"]["name"])
 
 
-def node(work, name):
-    return work.api.get(f"/api/v1/nodes/{name}").body
-
-
 def marked(work, value):
-    return {n for n in work.nodes() if node(work, n)["metadata"]["labels"].get(LABEL) == value}
-
-
-def cordoned(work):
-    return {n for n in work.nodes() if node(work, n)["spec"].get("unschedulable")}
+    nodes = work.api.get("/api/v1/nodes", labelSelector=f"{LABEL}={value}").items
+    return {node["metadata"]["name"] for node in nodes}
 
 
 def spread(work, **more):
@@ -58,12 +37,12 @@ def test_nodes_are_emptied_and_cordoned_and_can_be_given_back(work, consolidate,
     document = json.loads(consolidate("--dry-run", "-o", "json").stdout)
     assert (document["kind"], len(document["nodes"]), len(document["moves"])) == ("Consolidation", 3, 2)
     assert document["after"]["nodes"] == 1
-    assert (len(work.moves()), cordoned(work)) == (before, set())
+    assert (len(work.moves()), work.cordoned()) == (before, set())
 
     done = consolidate()
     assert done.exit_code == 0, done.output
     going = {n["name"] for n in document["nodes"]}
-    assert cordoned(work) == marked(work, "Emptied") == going
+    assert work.cordoned() == marked(work, "Emptied") == going
     assert all(f"node/{name} emptied, cordoned\n" in done.stdout for name in going)
     apps = [pod for name in ("n1", "n2", "n3") for pod in work.ready(f"on-{name}", 1)]
     assert {pod["spec"]["nodeName"] for pod in apps} == set(work.nodes()) - going
@@ -71,7 +50,7 @@ def test_nodes_are_emptied_and_cordoned_and_can_be_given_back(work, consolidate,
 
     freed = uncordon("-l", LABEL)
     assert freed.exit_code == 0, freed.output
-    assert (cordoned(work), marked(work, "Emptied")) == (set(), set())
+    assert (work.cordoned(), marked(work, "Emptied")) == (set(), set())
 
 
 def test_only_so_many_as_are_asked_for_and_never_more_than_can_go(work, consolidate):
@@ -80,27 +59,16 @@ def test_only_so_many_as_are_asked_for_and_never_more_than_can_go(work, consolid
     assert refused.exit_code == 1
     assert "3 of 4 nodes can go, not 4; the others stay:" in refused.stderr
     assert "Nothing was changed." in refused.stderr
-    assert cordoned(work) == set()
+    assert work.cordoned() == set()
     done = consolidate("--nodes", "1")
     assert done.exit_code == 0, done.output
-    assert cordoned(work) == {"n4"}, "the empty one costs nothing"
+    assert work.cordoned() == {"n4"}, "the empty one costs nothing"
 
 
 def test_an_interrupted_one_is_taken_up(work, consolidate):
     spread(work)
     work.cordon("n4")
-    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{listens}; from rescheduler.cli.main import main; main()"
-    line = [sys.executable, "-c", program, "consolidate", "--nodes", "2", "--kubeconfig", work.kubeconfig]
-    process = subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    work.wait(lambda: len(cordoned(work)) > 1 or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=240)
-    assert process.returncode in (0, 130), errors
-    if process.returncode == 130:
-        assert "Traceback" not in errors
+    work.interrupt("consolidate", "--nodes", "2", once=lambda: len(work.cordoned()) > 1)
     resumed = consolidate("--resume")
     assert resumed.exit_code == 0, resumed.output
     assert marked(work, "Emptying") == set()
@@ -109,20 +77,14 @@ def test_an_interrupted_one_is_taken_up(work, consolidate):
 
 def test_what_cannot_be_emptied_in_time_is_given_back(work, consolidate):
     spread(work)
-    path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
-    before = work.api.get(path).body["data"]["config.yaml"]
-    document = {**json.loads(before), "limits": {"requested": {"movesPerHour": 0}}}
-    work.api.patch(path, {"data": {"config.yaml": json.dumps(document)}}).expect()
-    try:
+    with work.no_moves():
         done = consolidate("--nodes", "2", "--timeout", "3s")
-    finally:
-        work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     assert done.exit_code == 3, done.output
     assert "the nodes are not empty; those with pods are given back" in done.stderr
     assert "LimitMovesPerHour" in done.stderr
     assert "node/n4 emptied, cordoned\n" in done.stdout
     assert "uncordoned: 1 pod stayed\n" in done.stdout
-    assert cordoned(work) == marked(work, "Emptied") == {"n4"}
+    assert work.cordoned() == marked(work, "Emptied") == {"n4"}
     assert marked(work, "Emptying") == set()
 
 
@@ -141,7 +103,7 @@ def test_without_a_controller_nothing_is_cordoned(work, consolidate):
     spread(work)
     done = consolidate("--controller-namespace", "elsewhere")
     assert (done.exit_code, "no controller is running" in done.stderr) == (1, True)
-    assert cordoned(work) == set()
+    assert work.cordoned() == set()
 
 
 def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(

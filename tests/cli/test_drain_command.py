@@ -1,10 +1,6 @@
 """``rescheduler drain`` and ``uncordon`` as people type them, on the sandbox with the controller at work."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -12,16 +8,6 @@ import pytest
 from harness import documents
 
 EVICT = "rescheduler.dev/evict"
-
-
-@pytest.fixture
-def drain(work, command):
-    return lambda *words: command("drain", *words, "--kubeconfig", work.kubeconfig)
-
-
-@pytest.fixture
-def uncordon(work, command):
-    return lambda *words: command("uncordon", *words, "--kubeconfig", work.kubeconfig)
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +25,6 @@ def tidy(work):
     work.wait(lambda: not work.api.get("/api/v1/namespaces/default/pods").items)
 
 
-def cordoned(work, node):
-    return bool(work.api.get(f"/api/v1/nodes/{node}").body["spec"].get("unschedulable"))
-
-
 def nodes_of(work, app, count):
     return {pod["spec"]["nodeName"] for pod in work.ready(app, count)}
 
@@ -54,7 +36,7 @@ def test_every_pod_lands_elsewhere_with_its_room_reserved_first(work, drain, unc
     done = drain("node/n1")
     assert done.exit_code == 0, done.output
     assert done.stdout == "node/n1 cordoned\nnode/n1 drained\n"
-    assert cordoned(work, "n1")
+    assert "n1" in work.cordoned()
     assert "n1" not in nodes_of(work, "web", 2) | nodes_of(work, "db", 1)
     moves = [m for m in work.moves() if m["spec"]["podRef"]["name"].startswith(("web", "db"))]
     assert {m["status"]["reason"] for m in moves} == {"Landed"}
@@ -63,7 +45,7 @@ def test_every_pod_lands_elsewhere_with_its_room_reserved_first(work, drain, unc
     assert (again.exit_code, again.stdout) == (0, "node/n1 already cordoned\nnode/n1 drained\n")
     freed = uncordon("n1")
     assert (freed.exit_code, freed.stdout) == (0, "node/n1 uncordoned\n")
-    assert not cordoned(work, "n1")
+    assert "n1" not in work.cordoned()
     assert uncordon("n1").stdout == "node/n1 already uncordoned\n"
 
 
@@ -78,7 +60,7 @@ def test_the_plan_shows_each_place_and_changes_nothing(work, drain):
     assert (document["kind"], move["pod"]["name"], move["from"], move["stage"]) == ("DrainPlan", pod, "n1", 0)
     assert move["to"] in ("n2", "n3", "n4")
     assert len(work.moves()) == before
-    assert not cordoned(work, "n1")
+    assert "n1" not in work.cordoned()
 
 
 def test_what_has_nowhere_to_go_is_told_before_the_node_is_cordoned(work, drain):
@@ -91,7 +73,7 @@ def test_what_has_nowhere_to_go_is_told_before_the_node_is_cordoned(work, drain)
     assert "node/n1 cannot be drained because of 1 pod:" in done.stderr
     assert "Insufficient cpu" in done.stderr
     assert "Nothing was changed." in done.stderr
-    assert not cordoned(work, "n1")
+    assert "n1" not in work.cordoned()
     assert len(work.moves()) == before
     assert drain("n1", "--plan").exit_code == 1
 
@@ -108,17 +90,17 @@ def test_pods_of_daemonsets_and_pods_without_a_controller_are_treated_as_by_kube
     assert (
         "default/alone: no controller would bring it back: evict it for good with --force" in refused.stderr
     )
-    assert not cordoned(work, "n1")
+    assert "n1" not in work.cordoned()
     done = drain("n1", "--ignore-daemonsets", "--force")
     assert done.exit_code == 0, done.output
     assert "default/alone: evicted without room: no controller brings it back" in done.stderr
     assert {pod["metadata"]["name"][:5] for pod in work.pods()} == {"agent"}
 
 
-def test_local_data_is_lost_only_if_allowed_although_it_is_protected_from_other_moves(work, drain, command):
+def test_local_data_is_lost_only_if_allowed_although_it_is_protected_from_other_moves(work, drain, move):
     volume = {"name": "scratch", "emptyDir": {}}
     (pod,) = work.deploy("cache", 1, node="n1", volumes=[volume])
-    kept = command("move", "pod", pod, "--kubeconfig", work.kubeconfig)
+    kept = move("pod", pod)
     assert (kept.exit_code, "has data on its node" in kept.stderr) == (1, True)
     refused = drain("n1")
     assert (refused.exit_code, "allow that with --delete-emptydir-data" in refused.stderr) == (1, True)
@@ -145,25 +127,14 @@ def test_a_budget_that_never_allows_it_is_told(work, drain):
         "PodDisruptionBudget default/web never allows a disruption (2 of 2 pods must be healthy)"
         in refused.stderr
     )
-    assert not cordoned(work, "n1")
+    assert "n1" not in work.cordoned()
 
 
 def test_an_interrupted_drain_is_taken_up_or_ended(work, drain, uncordon):
     work.deploy("web", 2, node="n1")
     work.deploy("web2", 1, node="n1")
     work.budget("web", minAvailable=1)
-    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{listens}; from rescheduler.cli.main import main; main()"
-    line = [sys.executable, "-c", program, "drain", "n1", "--kubeconfig", work.kubeconfig]
-    process = subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    work.wait(lambda: cordoned(work, "n1") or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=240)
-    assert process.returncode in (0, 130), errors
-    if process.returncode == 130:
-        assert "Traceback" not in errors
+    work.interrupt("drain", "n1", once=work.cordoned)
     done = drain("n1")
     assert done.exit_code == 0, done.output
     assert "n1" not in nodes_of(work, "web", 2) | nodes_of(work, "web2", 1)
@@ -200,7 +171,7 @@ def test_without_a_controller_the_node_is_not_cordoned(work, drain):
     done = drain("n1", "--controller-namespace", "elsewhere")
     assert done.exit_code == 1
     assert "no controller is running" in done.stderr
-    assert not cordoned(work, "n1")
+    assert "n1" not in work.cordoned()
 
 
 def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(work, drain, without_lease):
@@ -212,14 +183,10 @@ def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(wo
 
 def test_a_target_that_is_lost_is_planned_again_and_not_waited_for(work, drain):
     work.deploy("web", 1, node="n1")
-    path = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
-    before = work.api.get(path).body["data"]["config.yaml"]
-    document = {**json.loads(before), "limits": {"requested": {"movesPerHour": 0}}}
-    work.api.patch(path, {"data": {"config.yaml": json.dumps(document)}}).expect()
     done = []
     thread = threading.Thread(target=lambda: done.append(drain("n1", "--timeout", "10m")))
-    thread.start()
-    try:
+    with work.no_moves():
+        thread.start()
 
         def waiting():
             moves = [m for m in work.moves() if m["spec"]["podRef"]["name"].startswith("web")]
@@ -228,8 +195,6 @@ def test_a_target_that_is_lost_is_planned_again_and_not_waited_for(work, drain):
 
         (lost,) = work.wait(waiting)
         work.cordon(lost)
-    finally:
-        work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     thread.join(120)
     assert done, "it waits for a node that takes no pods"
     assert done[0].exit_code == 0, done[0].output

@@ -124,17 +124,13 @@ def test_nodes_that_are_emptied_to_save_them_do_not_wait_for_a_role():
     assert pod.name == "db-0"
 
 
-def cordoned(work, node):
-    return bool(work.api.get(f"/api/v1/nodes/{node}").body["spec"].get("unschedulable"))
-
-
-def test_a_pinned_pod_leaves_last_and_comes_back_after_the_maintenance(work, command):
+def test_a_pinned_pod_leaves_last_and_comes_back_after_the_maintenance(work, drain, uncordon):
     work.deploy("osd", 1, node="n1", nodeSelector={HOSTNAME: "n1"})
     work.deploy("web", 2, node="n1")
-    refused = command("drain", "n1", "--kubeconfig", work.kubeconfig)
+    refused = drain("n1")
     assert (refused.exit_code, "--evict-pinned" in refused.stderr) == (1, True)
-    assert not cordoned(work, "n1")
-    done = command("drain", "n1", "--evict-pinned", "--kubeconfig", work.kubeconfig)
+    assert "n1" not in work.cordoned()
+    done = drain("n1", "--evict-pinned")
     assert done.exit_code == 0, done.output
     assert "n1" not in {pod["spec"]["nodeName"] for pod in work.ready("web", 2)}
     assert [pod["spec"].get("nodeName") for pod in work.pods("osd")] == [None]
@@ -145,13 +141,13 @@ def test_a_pinned_pod_leaves_last_and_comes_back_after_the_maintenance(work, com
     ]
     steps, _, _ = done.stderr.partition("POD ")
     assert steps.rindex("web-") < steps.index(evicted)
-    assert command("uncordon", "n1", "--kubeconfig", work.kubeconfig).exit_code == 0
+    assert uncordon("n1").exit_code == 0
     assert {pod["spec"]["nodeName"] for pod in work.ready("osd", 1)} == {"n1"}
     work.remove("Deployment", "osd")
     work.remove("Deployment", "web")
 
 
-def test_a_primary_leaves_once_its_operator_has_seen_the_cordon(work, command):
+def test_a_primary_leaves_once_its_operator_has_seen_the_cordon(work, drain, uncordon):
     """The operator gives the role to the other pod when the node of the primary is cordoned, as CloudNativePG does."""
     first, second = work.deploy("pg", 2, kind="StatefulSet")
     path = "/api/v1/namespaces/default/pods"
@@ -160,16 +156,16 @@ def test_a_primary_leaves_once_its_operator_has_seen_the_cordon(work, command):
     node = work.node_of(first)
 
     def operate():
-        work.wait(lambda: cordoned(work, node))
+        work.wait(lambda: node in work.cordoned())
         for pod, role in ((first, None), (second, "primary")):
             work.api.patch(f"{path}/{pod}", {"metadata": {"labels": {"role": role}}}).expect()
 
     operator = threading.Thread(target=operate)
     operator.start()
-    done = command("drain", node, "--timeout", "3m", "--kubeconfig", work.kubeconfig)
+    done = drain(node, "--timeout", "3m")
     operator.join()
     assert done.exit_code == 0, done.output
     assert f"{first} waits for its budget: PodDisruptionBudget default/pg allows it once" in done.stderr
     assert work.node_of(first) != node
-    command("uncordon", node, "--kubeconfig", work.kubeconfig)
+    uncordon(node)
     work.remove("StatefulSet", "pg")

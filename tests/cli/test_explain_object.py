@@ -10,7 +10,6 @@ from rescheduler.testing import builders as b
 
 from .conftest import NOW
 
-MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/shop/podmigrations"
 CONFIG = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: [{name: NodeTaints, after: 0s}]\n"
 
 

@@ -2,19 +2,12 @@
 
 import json
 
-import pytest
-
 from rescheduler.cli.history import entries
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.past_moves import PastMove
 from tests import records
 
 HISTORY = "/api/v1/namespaces/rescheduler/configmaps/move-history"
-
-
-@pytest.fixture
-def history(work, command):
-    return lambda *words: command("history", *words, "--kubeconfig", work.kubeconfig)
 
 
 def move(name, phase, reason, began_s, uid):

@@ -8,12 +8,6 @@ from rescheduler.cli.by_name import pod_names
 from rescheduler.cli.errors import CommandError
 
 SPEC = {"containers": [{"name": "main", "image": "pause"}]}
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
-
-
-@pytest.fixture
-def move(work, command):
-    return lambda *words: command("move", *words, "--kubeconfig", work.kubeconfig)
 
 
 @pytest.fixture

@@ -39,7 +39,6 @@ USES = {
     "uncordon": ("uncordon n1 --dry-run", "List", True),
     "scale": ("scale deployment/web --replicas 3 --dry-run", "List", True),
 }
-FORMATS = ("text", "wide", "name", "json", "yaml")
 
 
 def with_output(group, words=()):

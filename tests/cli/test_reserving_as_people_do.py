@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from harness import documents
+from tests.waiting import until
 
 GROUP = "rescheduler.dev/v1alpha1"
 ROOMS = f"/apis/{GROUP}/reservations"
-AT = "2026-11-21T10:00:00Z"
 PATIENCE_S = 90.0
 
 
@@ -127,9 +127,7 @@ def test_ctrl_c_ends_it_without_a_traceback_and_takes_nothing_back(api, begin, w
         words = tuple(str(file) if word == "-" else word for word in words)
     process = begin(*words)
     seen = "second" if words[0] == "create" else "room"
-    ends = time.monotonic() + PATIENCE_S
-    while not api.get(f"{ROOMS}/{seen}").ok and time.monotonic() < ends:
-        time.sleep(0.05)
+    until(lambda: api.get(f"{ROOMS}/{seen}").ok, PATIENCE_S)
     if words[0] == "watch":
         wait_for("room: Pending: no controller has processed it yet", process.stdout)
     else:
@@ -184,10 +182,7 @@ def test_an_empty_list_says_so(reserve):
 
 def test_making_shows_what_is_held_and_ends_with_what_became_of_it(api, begin):
     process = begin("create", "--cpu", "1", "--owner-selector", "app=x", "-n", "shop", "--name", "one")
-    ends = time.monotonic() + PATIENCE_S
-    while not api.get(ROOMS).items and time.monotonic() < ends:
-        time.sleep(0.05)
-    (made,) = api.get(ROOMS).items
+    (made,) = until(lambda: api.get(ROOMS).items, PATIENCE_S)
     name = made["metadata"]["name"]
     becomes(api, name, "Available", "room is held on node/n1", nodeName="n1")
     shown, errors = process.communicate(timeout=PATIENCE_S)
@@ -201,11 +196,8 @@ def test_making_ends_with_3_while_some_wait_and_with_1_when_one_failed(api, begi
         process = begin(
             "create", "--cpu", "1", "--owner-selector", "app=x", "--name", phase.lower(), "--timeout", "4s"
         )
-        ends = time.monotonic() + PATIENCE_S
-        mine = []
-        while not mine and time.monotonic() < ends:
-            mine = [r for r in api.get(ROOMS).items if r["metadata"]["name"].startswith(phase.lower())]
-        name = mine[0]["metadata"]["name"]
+        listed = lambda: [room["metadata"]["name"] for room in api.get(ROOMS).items]  # noqa: E731
+        (name,) = until(lambda: [one for one in listed() if one.startswith(phase.lower())], PATIENCE_S)  # noqa: B023
         becomes(api, name, phase, "words")
         shown, _ = process.communicate(timeout=PATIENCE_S)
         assert (shown, process.returncode) == (f"{name}: {phase}: words\n", code)

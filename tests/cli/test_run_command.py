@@ -18,6 +18,7 @@ from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.run import parse_config_map
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
+from tests.waiting import until
 
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
 ENDS_WITHIN_S = 100.0
@@ -84,16 +85,6 @@ def fetch(port, path):
         return ""
 
 
-def until(predicate, limit_s=ENDS_WITHIN_S):
-    ends_s = time.monotonic() + limit_s
-    while time.monotonic() < ends_s:
-        found = predicate()
-        if found:
-            return found
-        time.sleep(0.2)
-    return predicate()
-
-
 def configure(api, text):
     api.merge_patch(CONFIG_MAP, {"data": {"config.yaml": text}})
 
@@ -104,17 +95,17 @@ def test_a_bad_new_configuration_is_refused_and_a_good_one_taken(cluster, start)
     api, port = KubeApi(running.transport), free_port()
     configure(api, document(server={"port": port}))
     process = start()
-    assert until(lambda: fetch(port, "/readyz") == "ok\n")
+    assert until(lambda: fetch(port, "/readyz") == "ok\n", ENDS_WITHIN_S)
     assert fetch(port, "/healthz") == "ok\n"
     assert fetch(port, "/") == fetch(port, "/state.json") == "", "no page unless it is switched on"
     configure(api, "aggressiveness: on\n")
-    assert until(lambda: "rescheduler_configuration_ok 0.0" in fetch(port, "/metrics"))
-    events = until(lambda: refusals(api))
+    assert until(lambda: "rescheduler_configuration_ok 0.0" in fetch(port, "/metrics"), ENDS_WITHIN_S)
+    events = until(lambda: refusals(api), ENDS_WITHIN_S)
     assert "aggressiveness" in events[0]["note"]
     assert events[0]["regarding"]["name"] == "rescheduler"
     assert fetch(port, "/readyz") == "ok\n"
     configure(api, document(server={"port": port}, interval="90s"))
-    assert until(lambda: "rescheduler_configuration_ok 1.0" in fetch(port, "/metrics"))
+    assert until(lambda: "rescheduler_configuration_ok 1.0" in fetch(port, "/metrics"), ENDS_WITHIN_S)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 0
@@ -183,7 +174,7 @@ def test_a_port_of_the_command_line_takes_the_place_of_the_configured_one(cluste
     configure(KubeApi(running.transport), document(server={"port": taken_port}))
     port = free_port()
     start("--dry-run", "--port", port)
-    assert until(lambda: fetch(port, "/readyz") == "ok\n")
+    assert until(lambda: fetch(port, "/readyz") == "ok\n", ENDS_WITHIN_S)
     assert fetch(port, "/healthz") == "ok\n"
     done = ended("--dry-run", "--port", taken_port)
     assert (done.exit_code, "configure another: --port" in done.stderr) == (1, True), done.stderr
@@ -197,8 +188,8 @@ def test_the_page_is_served_where_it_is_switched_on_and_a_follower_says_who_lead
         port, path = free_port(), tmp_path / f"{name}.yaml"
         path.write_text(document(server={"port": port, "page": True}))
         start("--config", path, "--identity", name)
-        assert until(lambda port=port: fetch(port, "/readyz") == "ok\n")
-        assert until(lambda port=port: '"holder":"leader"' in fetch(port, "/state.json"))
+        assert until(lambda port=port: fetch(port, "/readyz") == "ok\n", ENDS_WITHIN_S)
+        assert until(lambda port=port: '"holder":"leader"' in fetch(port, "/state.json"), ENDS_WITHIN_S)
         states.append(json.loads(fetch(port, "/state.json")))
     assert [(state["leads"], state["dryRun"]) for state in states] == [(True, False), (False, False)]
     assert states[1]["nodes"] == []

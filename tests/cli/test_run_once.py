@@ -17,6 +17,7 @@ from rescheduler.kube.elector import Elector
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.reports.text import outcomes_text
+from tests.waiting import until
 
 RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run", "--once"]
 DOCUMENT = {
@@ -36,10 +37,8 @@ def cluster(tmp_path):
         install(running.transport)
         pod = documents.pod_spec("100m", "64Mi")
         running.api.create(documents.workload("Deployment", "web", 3, pod, namespace="default"))
-        ends_s = time.monotonic() + 120
-        while len(pods := [p for p in running.api.list(POD) if ready(p)]) < 3:
-            assert time.monotonic() < ends_s
-            time.sleep(0.1)
+        until(lambda: sum(map(ready, running.api.list(POD))) == 3, 120)
+        pods = running.api.list(POD)
         tainted = running.api.get(NODE, "", pods[0]["spec"]["nodeName"])
         running.api.patch(tainted, {"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}})
         yield running, pods[0]
@@ -71,10 +70,7 @@ def test_beside_another_controller_it_says_so_and_ends(cluster, tmp_path):
     )
     other.start()
     try:
-        ends_s = time.monotonic() + 60
-        while not other.still_leader():
-            assert time.monotonic() < ends_s
-            time.sleep(0.05)
+        until(other.still_leader)
         words = ["--kubeconfig", str(tmp_path / "kubeconfig")]
         done = subprocess.run([*RUN, *words], capture_output=True, text=True, timeout=240, check=False)
     finally:

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.kube.metrics_api import node_usage
+from tests.waiting import until
 
 _PROGRAM = "from rescheduler.cli.main import main; main()"
 
@@ -24,9 +24,6 @@ def test_usage_is_measured_on_request(tmp_path, extra, measured):
         try:
             assert sandbox.stdout.readline().strip() == path
             api = KubeApi(connect(path))
-            deadline = time.monotonic() + 20
-            while (found := sorted(u.node for u in node_usage(api))) != measured:
-                assert time.monotonic() < deadline, found
-                time.sleep(0.1)
+            until(lambda: sorted(u.node for u in node_usage(api)) == measured)
         finally:
             sandbox.terminate()

@@ -17,9 +17,9 @@ def test_a_dump_is_read_whatever_cluster_the_environment_names(command, dump, un
     assert done.exit_code == 0, done.output
 
 
-def test_a_drain_tells_what_went_where_as_one_document(work, command):
+def test_a_drain_tells_what_went_where_as_one_document(work, drain):
     (pod,) = work.deploy("web", 1, node="n1")
-    done = command("drain", "n1", "-o", "json", "--kubeconfig", work.kubeconfig)
+    done = drain("n1", "-o", "json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert (found["kind"], found["nodes"], found["drained"], found["evictions"]) == (
@@ -33,19 +33,19 @@ def test_a_drain_tells_what_went_where_as_one_document(work, command):
     work.remove("Deployment", "web")
 
 
-def test_a_refused_drain_is_one_document_too(work, command):
+def test_a_refused_drain_is_one_document_too(work, drain):
     (pod,) = work.deploy("web", 1, node="n1")
     work.budget("web", maxUnavailable=0)
-    done = command("drain", "n1", "-o", "json", "--kubeconfig", work.kubeconfig)
+    done = drain("n1", "-o", "json")
     assert (done.exit_code, "Nothing was changed." in done.stderr) == (1, True)
     found = json.loads(done.stdout)
     assert (found["kind"], [one["pod"]["name"] for one in found["refused"]]) == ("DrainPlan", [pod])
     work.remove("Deployment", "web")
 
 
-def test_without_a_terminal_each_step_has_its_time_and_the_count(work, command):
+def test_without_a_terminal_each_step_has_its_time_and_the_count(work, drain):
     work.deploy("web", 1, node="n1")
-    done = command("drain", "n1", "--kubeconfig", work.kubeconfig)
+    done = drain("n1")
     assert done.exit_code == 0, done.output
     steps = [line for line in done.stderr.splitlines() if ": Succeeded: " in line]
     assert [line.split()[1] for line in steps] == ["1/1"]

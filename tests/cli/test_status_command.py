@@ -26,11 +26,6 @@ from rescheduler.testing import builders as b
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
 
 
-@pytest.fixture
-def status(work, command):
-    return lambda *words: command("status", *words, "--kubeconfig", work.kubeconfig)
-
-
 def crowded(count=30):
     """A report with long names everywhere."""
     long = "a-very-long-name-of-something-" * 4
@@ -131,9 +126,10 @@ def test_a_configuration_that_is_refused_is_told(work, status):
     work.api.patch(path, {"data": {"config.yaml": "intervall: 5s"}}).expect()
     work.wait(lambda: "refused at" in status("--no-plan").stdout)
     assert "intervall" in json.loads(status("-o", "json").stdout)["configuration"]
-    assert "'apiVersion' is missing" in " ".join(status("--no-plan").stdout.split()), (
-        "a long line is wrapped, not cut"
-    )
+    shown = status("--no-plan").stdout
+    assert "'apiVersion' is missing" in " ".join(shown.split()), "a long line is wrapped, not cut"
+    assert "in force" not in shown.replace("stays in force", "")
+    assert "warning" not in shown
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     assert "in force" in status("--no-plan").stdout, "the Event of an older version is past"
 

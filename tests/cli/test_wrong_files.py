@@ -56,24 +56,15 @@ ROOMS = {
 }
 MANIFESTS = {
     **{name: (ROOM + text, named) for name, (text, named) in ROOMS.items()},
-    "a capital name": (
-        f"{ROOM.replace('name: r', 'name: Big Room')}spec: {{template: {POD}, {FOR}}}",
-        'metadata.name: Invalid value: "Big Room"',
-    ),
+    "a capital name": (f"{ROOM.replace('name: r', 'name: Big Room')}spec: {{template: {POD}, {FOR}}}", 'metadata.name: Invalid value: "Big Room"'),
     "no metadata": (ROOM.replace("{name: r}", "null"), "FILE:1: a Reservation needs metadata.name"),
     "metadata is a text": (ROOM.replace("{name: r}", "r"), "FILE:1: "),
     "another version": (ROOM.replace("v1alpha1", "v1"), "FILE:1: Reservation (rescheduler.dev/v1)"),
     "another kind": ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "FILE:1: Pod (v1)"),
     "nothing": ("", "FILE: there is no Reservation in it"),
-    "a tab": (
-        "kind: Reservation\nmetadata:\n\tname: r\n",
-        "FILE:3: not YAML: the line is indented with a tab",
-    ),
-    "the second is wrong": (
-        f"{ROOM}spec: {{template: {POD}, {FOR}}}\n---\n{ROOM.replace('name: r', 'name: s')}spec: {{}}\n",
-        "FILE:6: reservation/s: ",
-    ),
-}
+    "a tab": ("kind: Reservation\nmetadata:\n\tname: r\n", "FILE:3: not YAML: the line is indented with a tab"),
+    "the second is wrong": (f"{ROOM}spec: {{template: {POD}, {FOR}}}\n---\n{ROOM.replace('name: r', 'name: s')}spec: {{}}\n", "FILE:6: reservation/s: "),
+}  # fmt: skip
 CONFIGURATIONS = {
     "a key twice": (f"{HEAD}interval: 1m\ninterval: 2m\n", ":4: duplicate key 'interval'"),
     "a policy as a text": (f"{HEAD}policies: [NodeTaints]\n", ":3: policies[0]: has no name"),

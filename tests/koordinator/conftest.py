@@ -3,7 +3,6 @@
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
@@ -15,11 +14,8 @@ from harness.strangers.tools import KOORD_SCHEDULER
 
 @pytest.fixture(scope="session")
 def plane():
-    try:
-        find(KOORD_SCHEDULER)
-        plane = ControlPlane()
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    find(KOORD_SCHEDULER)
+    plane = ControlPlane()
     with plane, KubeletThread(plane.api().transport):
         manifests.apply(plane.api(), manifests.load())
         yield plane

@@ -20,11 +20,18 @@ _HASH = "$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay"
 
 @contextlib.contextmanager
 def serving(answer, material=None, folder=None):
-    """``answer(handler)`` answers each GET; gives the URL. ``material``: its certificate."""
+    """``answer(handler)`` answers each request; gives the URL. ``material``: its certificate."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             answer(self)
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer(self)
+
+        def do_DELETE(self):
+            self.do_POST()
 
         def log_message(self, *_):
             pass
@@ -54,7 +61,8 @@ def written(material, folder):
 
 
 def say(handler, body, code=200, kind="application/json"):
-    content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    text = body if isinstance(body, str | bytes) else json.dumps(body)
+    content = text.encode() if isinstance(text, str) else text
     handler.send_response(code)
     handler.send_header("Content-Type", kind)
     handler.send_header("Content-Length", str(len(content)))
@@ -80,11 +88,11 @@ def exporter(handler):
 
 
 @contextlib.contextmanager
-def prometheus(program, target, folder, material=None):
+def prometheus(program, target, folder, material=None, *, job="cadvisor"):
     """A Prometheus that scrapes ``target`` (HOST:PORT) every second; gives its URL. ``material``: with this certificate, and a password."""
     port, context = free_port(), None
     times = {"scrape_interval": "1s", "scrape_timeout": "1s"}
-    scraped = {"job_name": "cadvisor", "static_configs": [{"targets": [target]}]}
+    scraped = {"job_name": job, "static_configs": [{"targets": [target]}]}
     config = folder / "prometheus.yaml"
     config.write_text(yaml.safe_dump({"global": times, "scrape_configs": [scraped]}))
     words = [

@@ -107,11 +107,8 @@ def test_any_json_is_read_or_refused_in_words(read, body):
 
 COMMANDS = {
     "workload": lambda api: read_workload(api, parse_workload("deployment/web", "default")),
-    "replica sets": lambda api: read_workload(
-        Answers(api, "replicasets", {"metadata": {"uid": "u"}, "spec": {}}),
-        parse_workload("deployment/web", "d"),
-    ),
-}
+    "replica sets": lambda api: read_workload(Answers(api, "replicasets", {"metadata": {"uid": "u"}, "spec": {}}), parse_workload("deployment/web", "d")),
+}  # fmt: skip
 
 
 class Answers:

@@ -3,12 +3,12 @@
 import json
 import os
 import sys
-import time
 
 import pytest
 
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.exec_plugin import ExecPlugin, credential
+from tests.waiting import until
 
 VERSION = "client.authentication.k8s.io/v1"
 GOOD = {"apiVersion": VERSION, "kind": "ExecCredential", "status": {"token": "t"}}
@@ -51,10 +51,7 @@ def test_one_that_hangs_is_ended_with_its_children(tmp_path):
         if pids.exists():
             break
     for pid in map(int, pids.read_text().split()):
-        ends_s = time.monotonic() + 120
-        while running(pid):
-            assert time.monotonic() < ends_s, "it goes on"
-            time.sleep(0.05)
+        until(lambda pid=pid: not running(pid), 120)
 
 
 def running(pid):

@@ -13,6 +13,7 @@ from rescheduler.kube.reflector import ChangeType, End, EndKind
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from tests.kube.node_answers import bookmark, node, node_list, quiet
+from tests.waiting import until
 
 DECODER = SharedDecoder(Decoder())
 
@@ -55,12 +56,6 @@ class Watched:
         while not seen or seen[-1][0] is not ChangeType.SYNCED:
             seen.append(self.next())
         return [name for _, name in seen[:-1]]
-
-    def wait(self, condition, timeout=5):
-        ends = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < ends, "did not happen in time"
-            time.sleep(0.01)
 
     @property
     def lists(self):
@@ -131,7 +126,7 @@ def test_watch_list_needs_no_list(watched):
 def test_a_server_without_watch_list_is_listed(watched, code):
     w = watched(Script([node_list(node("a"))], [lambda x: x.status(code, "Invalid"), quiet]), watch_list=True)
     assert w.until_synced() == ["a"]
-    w.wait(lambda: len(w.watches) == 2)
+    until(lambda: len(w.watches) == 2)
     assert w.watches[1].query["resourceVersion"] == "10"
 
 
@@ -154,7 +149,7 @@ def test_gone_inside_the_stream_lists_again_and_finds_what_was_missed(watched):
     )
     assert w.until_synced() == ["a", "b"]
     assert [w.next(), w.next()] == [(ChangeType.ADDED, "c"), (ChangeType.DELETED, "b")]
-    w.wait(lambda: len(w.watches) == 2)
+    until(lambda: len(w.watches) == 2)
     assert [c.query["resourceVersion"] for c in w.watches] == ["10", "20"]
     assert w.informer.relists[EndKind.EXPIRED] == 1
 
@@ -220,7 +215,7 @@ def test_one_damaged_object_costs_nothing_but_itself(watched):
     broken["metadata"]["labels"] = 5
     w = watched(Script([node_list(node("a"), broken, node("b"))], [events(("MODIFIED", {**broken}))]))
     assert w.until_synced() == ["a", "broken", "b"]
-    w.wait(lambda: w.informer.decode_errors == 2)
+    until(lambda: w.informer.decode_errors == 2)
     assert w.informer.objects == 3
 
 
@@ -249,7 +244,7 @@ def test_retry_after_holds_the_next_try_back(watched):
 def test_stopping_ends_a_waiting_watch_at_once(watched):
     w = watched(Script([node_list()], [quiet]), silence_s=60)
     w.until_synced()
-    w.wait(lambda: len(w.watches) == 1)
+    until(lambda: len(w.watches) == 1)
     time.sleep(0.05)
     w.informer.stop()
     assert w.informer.join(2)
@@ -261,7 +256,7 @@ def test_the_collector_of_garbage_is_on_again_after_the_list(watched):
 
     w = watched(Script([node_list(node("a"))], [quiet]))
     w.until_synced()
-    w.wait(gc.isenabled)
+    until(gc.isenabled)
     assert gc.get_freeze_count() > 0
 
 

@@ -1,7 +1,6 @@
 """All informers together: kinds that are missing or not allowed do not hold the others up."""
 
 import threading
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from rescheduler.kube.informers import Informers
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from tests.kube.node_answers import node, node_list, quiet
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -28,13 +28,6 @@ def two_kinds(fault_server):
     yield start
     for informers in started:
         informers.stop()
-
-
-def until(condition):
-    ends = time.monotonic() + 5
-    while not condition() and time.monotonic() < ends:
-        time.sleep(0.01)
-    return condition()
 
 
 def test_a_missing_optional_kind_does_not_hold_the_others_up(two_kinds):

@@ -1,5 +1,6 @@
 """The same promises on the embedded API server and on the real one."""
 
+import functools
 import time
 import uuid
 from collections.abc import Callable
@@ -35,6 +36,10 @@ from rescheduler.model.names import ANNOTATION_VALID_UNTIL, LABEL_GATE_PROBE
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.times import format_seconds, parse_timestamp
+from tests import waiting
+
+until = functools.partial(waiting.until, limit_s=120.0)
+"""120 s: the controller manager opens a watch again 30 s after a refusal, and other tests restart the API server."""
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases"
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
@@ -95,16 +100,6 @@ def namespace(server):
     for item in admin.get(f"/api/v1/namespaces/{name}/pods").items:
         admin.delete(f"/api/v1/namespaces/{name}/pods/{item['metadata']['name']}", {"gracePeriodSeconds": 0})
     admin.delete(f"/api/v1/namespaces/{name}")
-
-
-def until(condition, timeout=120):
-    """120 s: the controller manager opens a watch again 30 s after a refusal, and other tests restart the API server."""
-    ends = time.monotonic() + timeout
-    while time.monotonic() < ends:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("did not happen in time")
 
 
 def pod(name, **labels):
@@ -183,7 +178,7 @@ def test_informers_survive_a_restart_of_the_api_server(server, api, informers, n
     path = f"/api/v1/namespaces/{namespace}/pods"
     api.create(path, pod("before"))
     server.restart()
-    until(lambda: server.admin.get(path).ok, 60)
+    until(lambda: server.admin.get(path).ok, limit_s=60)
     api.create(path, pod("after"))
     api.delete(f"{path}/before", uid=known_uid(api, f"{path}/before"), grace_s=0)
 
@@ -191,7 +186,7 @@ def test_informers_survive_a_restart_of_the_api_server(server, api, informers, n
         mirror(watching, known)
         return (Kind.POD, namespace, "after") in known and (Kind.POD, namespace, "before") not in known
 
-    until(caught_up, 60)
+    until(caught_up, limit_s=60)
     assert watching.dead() == ()
 
 
@@ -334,12 +329,12 @@ def test_two_electors_on_one_lease(transport, namespace):
         for name in "ab"
     )
     first.start()
-    assert until(first.still_leader, 10)
+    assert until(first.still_leader, limit_s=10)
     second.start()
     time.sleep(3.5)
     assert not second.still_leader()
     first.stop()
-    assert until(second.still_leader, 2)
+    assert until(second.still_leader, limit_s=2)
     assert lost == []
     second.stop()
 
@@ -379,7 +374,7 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     control_plane.api().delete(f"{LEASES}/rescheduler")  # the only one that it may write
     elector = Elector(connection, namespace="rescheduler", name="rescheduler", identity="a", on_lost=print)
     elector.start()
-    assert until(elector.still_leader, 60)
+    assert until(elector.still_leader, limit_s=60)
     elector.stop()
     assert control_plane.api().get(f"{LEASES}/rescheduler").body["spec"]["holderIdentity"] == ""
     connection.close()

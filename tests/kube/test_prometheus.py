@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from harness.controlplane.binaries import BinariesMissing
 from harness.strangers.build import find
 from harness.strangers.tools import PROMETHEUS
 from rescheduler.kube import prometheus as module
@@ -182,10 +181,7 @@ def test_redirects_are_not_followed():
 
 @pytest.mark.realcluster
 def test_a_real_prometheus_with_tls_and_a_password_tells_what_was_and_what_is(material, tmp_path):
-    try:
-        program = str(find(PROMETHEUS))
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    program = str(find(PROMETHEUS))
     (tmp_path / "password").write_text(PASSWORD)
     fast = PrometheusQueries()
     queries = PrometheusQueries(

@@ -3,13 +3,13 @@
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 import yaml
 
 from harness.controlplane.servers import ControlPlane
 from tests.packaging.image import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.realcluster
 
@@ -60,14 +60,14 @@ def run_helm_test(api, line, folder):
 
 def run_pod(api, name, folder):
     """Starts the program of the image with the arguments of the pod, with its ConfigMap where it is mounted."""
-    ends_s = time.monotonic() + 60
-    while (
-        not (found := api.get(f"{PODS}/{name}")).ok or found.body.get("status", {}).get("phase") != "Pending"
-    ):
-        assert time.monotonic() < ends_s, found.body
-        time.sleep(0.2)
-    (container,) = found.body["spec"]["containers"]
-    (mount,), (volume,) = container["volumeMounts"], found.body["spec"]["volumes"]
+
+    def pending():
+        found = api.get(f"{PODS}/{name}").body
+        return found if found.get("status", {}).get("phase") == "Pending" else None
+
+    spec = until(pending)["spec"]
+    (container,) = spec["containers"]
+    (mount,), (volume,) = container["volumeMounts"], spec["volumes"]
     assert "command" not in container, "the entry point of the image is in the Dockerfile"
     config_map = api.get(CONFIG_MAP).expect().body
     assert volume["configMap"]["name"] == config_map["metadata"]["name"]
@@ -97,19 +97,15 @@ def test_it_is_installed_and_removed_on_a_real_control_plane(programs, control_p
             assert done.returncode == 0, done.stderr
 
         helm_command("install", "rescheduler", str(CHART), "--create-namespace")
-        ends_s = time.monotonic() + 60  # a new kind is served a moment later
-        while not plane.api().get("/apis/rescheduler.dev/v1alpha1/podmigrations").ok:
-            assert time.monotonic() < ends_s
-            time.sleep(0.2)
+        until(lambda: plane.api().get("/apis/rescheduler.dev/v1alpha1/podmigrations").ok)  # a moment later
         changed = ("--set", "highlyAvailable=true")
         helm_command("upgrade", "rescheduler", str(CHART), *changed)
         path = "/apis/apps/v1/namespaces/rescheduler/deployments/rescheduler"
         assert plane.api().get(path).body["spec"]["replicas"] == 2
-        ends_s = time.monotonic() + 60
-        while len(found := plane.api().get(PODS).items) < 2:
-            assert time.monotonic() < ends_s, plane.api().get(path).body["status"]
-            time.sleep(0.2)
-        assert {pod["spec"]["priorityClassName"] for pod in found} == {"system-cluster-critical"}
+        until(lambda: len(plane.api().get(PODS).items) >= 2)
+        assert {pod["spec"]["priorityClassName"] for pod in plane.api().get(PODS).items} == {
+            "system-cluster-critical"
+        }
         enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
         plane.api().patch("/api/v1/namespaces/rescheduler", enforce).expect(200)
         tested = helm_line("test", "rescheduler", "--timeout", "2m")

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 import pytest
 from click.testing import CliRunner
 
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import node_of
@@ -15,7 +14,6 @@ from harness.strangers.tools import KARPENTER
 from rescheduler.cli.main import main
 from rescheduler.model.names import ANNOTATION_MODE, API_VERSION, HOSTNAME, LABEL_PLACEHOLDER, ZONE
 from tests.guard.evictions_of_others import DRAINED, OWN, drain, guarded_moves, guarding
-from tests.guard.test_guard_on_the_control_plane import may_start_first  # noqa: F401 - a fixture
 
 NEVER = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
 
@@ -34,10 +32,7 @@ def spread(topology_key):
 def karpenter(program, guarded_plane, world):
     """Karpenter on this world's nodes, with a NodePool that disrupts as a test says."""
     program(KARPENTER)
-    try:
-        source(KARPENTER)
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    source(KARPENTER)
     started = []
     with ExitStack() as stack:
 
@@ -71,11 +66,10 @@ def apart():
 
 
 @pytest.mark.strangers
-@pytest.mark.parametrize(
-    "rule",
-    [{"affinity": apart()}, {"topologySpreadConstraints": [spread(HOSTNAME)]}],
-    ids=["anti-affinity", "spread"],
-)
+@pytest.mark.parametrize("rule", [
+    {"affinity": apart()},
+    {"topologySpreadConstraints": [spread(HOSTNAME)]},
+], ids=["anti-affinity", "spread"])  # fmt: skip
 def test_replicas_that_keep_apart_get_a_node_although_others_have_room(guarded_plane, world, karpenter, rule):
     """Karpenter would put a pod of that size on the other node, where the sibling is."""
     source, other = world.node("source"), world.node("other")
@@ -110,7 +104,7 @@ def test_a_single_replica_has_no_gap_while_a_node_is_added_for_it(
     guarded_plane,
     world,
     karpenter,
-    may_start_first,  # noqa: F811 - the fixture
+    may_start_first,
 ):
     source = world.node("source", cpu="1")
     world.running("Deployment", "web", 1)

@@ -27,15 +27,8 @@ CONSOLIDATES = {
 }
 OURS = {
     "interval": "20s",
-    "policies": [
-        {"name": "NodeTaints"},
-        {
-            "name": "HighNodeUtilization",
-            "thresholds": {"cpu": 30, "memory": 30},
-            "targetThresholds": {"cpu": 100, "memory": 100},
-        },
-    ],
-}
+    "policies": [{"name": "NodeTaints"}, {"name": "HighNodeUtilization", "thresholds": {"cpu": 30, "memory": 30}, "targetThresholds": {"cpu": 100, "memory": 100}}],
+}  # fmt: skip
 QUIET_S = 45.0
 """Consolidation is over once no node has come or gone for so long."""
 LONGEST_S = 240.0

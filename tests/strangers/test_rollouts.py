@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.nodes import cordon
 from harness.controlplane.world import ENDED, gates_of, node_of
 from harness.strangers.departures import Departures
@@ -17,11 +16,8 @@ HALF = [{"setWeight": 50}, {"pause": {}}]
 
 @pytest.fixture(scope="module")
 def rollouts(guarded_plane):
-    try:
-        with Rollouts(guarded_plane) as rollouts:
-            yield rollouts
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    with Rollouts(guarded_plane) as rollouts:
+        yield rollouts
 
 
 def placed(world, replicas=4, **spec):

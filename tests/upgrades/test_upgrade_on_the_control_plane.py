@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
@@ -35,10 +34,7 @@ def old(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plane(old):
-    try:
-        plane = ControlPlane()
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    plane = ControlPlane()
     with plane, KubeletThread(plane.api().transport):
         yield plane
 

@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
@@ -83,10 +82,7 @@ def servers(request, old_flags, policies_served):
     with ExitStack() as stack:
 
         def make(*, deaf):
-            try:
-                return Servers(request.param, deaf=deaf, old_flags=old_flags, stack=stack)
-            except BinariesMissing as missing:
-                pytest.skip(str(missing))
+            return Servers(request.param, deaf=deaf, old_flags=old_flags, stack=stack)
 
         yield make
 

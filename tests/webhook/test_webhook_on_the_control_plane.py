@@ -18,6 +18,7 @@ from rescheduler.webhook.match_conditions import MOST_KEYS, MOVABLE
 from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.secret import CertificateStore
 from rescheduler.webhook.webhook import GateWebhook, Webhook
+from tests.waiting import until
 
 pytestmark = pytest.mark.realcluster
 
@@ -59,7 +60,7 @@ def hooked(old_control_plane, transport):
     api = old_control_plane.api()
     for name in ("gate-keys", AVOID_CONFIG_MAP):
         api.patch(f"/api/v1/namespaces/{OWN}/configmaps/{name}", {"data": None}).expect()
-    wait_for(lambda: webhook.in_force)
+    until(lambda: webhook.in_force)
     yield webhook
     webhook.stop()
 
@@ -77,7 +78,7 @@ def at_work(transport, monkeypatch):
 
     monkeypatch.setattr("rescheduler.webhook.webhook.Webhook", make)
     with running(transport, gate={"port": port, "url": f"https://127.0.0.1:{port}"}) as controller:
-        wait_for(lambda: controller.faults or (made and made[0].in_force))
+        until(lambda: controller.faults or (made and made[0].in_force))
         yield made[0], clock
 
 
@@ -87,14 +88,6 @@ def prefill(transport, now_s):
     hosts = WebhookSettings(namespace=OWN, port=1, url="https://127.0.0.1").hosts
     old = renewed(None, hosts, now_s - 180 * DAY_S)
     store.write(renewed(old, hosts, now_s), store.read().resource_version)
-
-
-def wait_for(look, seconds=60.0):
-    limit = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < limit
-        time.sleep(0.02)
-    return found
 
 
 def secret(world):

@@ -11,6 +11,7 @@ import pytest
 from rescheduler.webhook.certificates import renewed
 from rescheduler.webhook.https_server import MOST_BYTES, WebhookServer
 from rescheduler.webhook.review import UnreadableReviewError
+from tests.waiting import until
 
 
 def echo(body):
@@ -111,9 +112,7 @@ def test_a_client_that_leaves_before_the_answer_leaves_nothing_open(server, mate
         ):
             connection.sendall(b"POST /gate HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    deadline = time.monotonic() + 5
-    while server._http.connections:
-        assert time.monotonic() < deadline
+    until(lambda: not server._http.connections, 5)
 
 
 def test_a_new_certificate_serves_the_next_connection_and_the_open_one_goes_on(server, material):
