@@ -46,21 +46,11 @@ CONFIGURATION: Final[Mapping[str, object]] = {
     "kind": "ReschedulerConfiguration",
     "aggressiveness": "aggressive",
     "interval": "10s",
-    "limits": {
-        "movesAtOnce": 6,
-        "movesPerHour": 600,
-        "workloadCooldown": "5s",
-        "requested": {"movesPerHour": 3000},
-    },
-    "policies": [
-        {"name": "NodeTaints", "after": "2s"},
-        {"name": "LowNodeUtilization"},
-        {"name": "PendingPods", "after": "5s"},
-        {"name": "TopologySpread"},
-    ],
+    "limits": {"movesAtOnce": 6, "movesPerHour": 600, "workloadCooldown": "5s", "requested": {"movesPerHour": 3000}},
+    "policies": [{"name": "NodeTaints", "after": "2s"}, {"name": "LowNodeUtilization"}, {"name": "PendingPods", "after": "5s"}, {"name": "TopologySpread"}],
     "leaderElection": {"enabled": True},
     "guard": {"limit": "60s"},
-}
+}  # fmt: skip
 NOWHERE: Final[Json] = {"spec": {"nodeSelector": {"example.com/none": "here"}}}
 FITS: Final[Json] = {"spec": {"nodeSelector": {"example.com/none": None}}}
 

@@ -47,6 +47,18 @@ def owner(name: str, namespace: str = "default", kind: str = "Deployment") -> Js
     return {"controller": {"apiVersion": "apps/v1", "kind": kind, "name": name, "namespace": namespace}}
 
 
+def role_binding(role: str, account: str, namespace: str, *, everywhere: bool = False) -> Json:
+    """A ClusterRole for a service account in its namespace, or ``everywhere``."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding" if everywhere else "RoleBinding",
+        "metadata": {"name": f"{account}-{role}-{namespace}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }
+
+
 def budget(name: str, app: str = "", namespace: str = "", **spec: Any) -> Json:
     """A PodDisruptionBudget of the pods with the label ``app``, which is the name if none is given."""
     spec = {"selector": {"matchLabels": {"app": app or name}}, **spec}

@@ -78,6 +78,22 @@ class World:
         parts = (f"{root}/namespaces/{self.namespace}/{plural}", name, subresource)
         return "/".join(part for part in parts if part)
 
+    def account(self, name: str, *roles: str) -> None:
+        """A service account with these ClusterRoles in the namespace."""
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        self.api.create(self.path("serviceaccounts"), account).expect(201)
+        for role in roles:
+            self.bind(role, name)
+
+    def bind(self, role: str, account: str, *, everywhere: bool = False) -> str:
+        """Give a service account of the namespace a ClusterRole, there or ``everywhere``; gives the path of the binding."""
+        body = documents.role_binding(role, account, self.namespace, everywhere=everywhere)
+        path = self.path("rolebindings", group=body["apiVersion"])
+        if everywhere:
+            path = f"/apis/{body['apiVersion']}/clusterrolebindings"
+        self.api.create(path, body).expect(201)
+        return f"{path}/{body['metadata']['name']}"
+
     def node(self, name: str, *, labels: Mapping[str, str] | None = None, **amounts: Any) -> str:
         """Adds a Ready node; gives its full name."""
         full = f"{self.namespace}-{name}"

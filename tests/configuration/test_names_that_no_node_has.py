@@ -20,21 +20,13 @@ NOTHING, NO_EFFECT = "so the policy does nothing", "it changes nothing"
 CASES = {
     "low": (LOW.format(f"{GPU}: 20", f"{GPU}: 50", ""), f"thresholds.{GPU}", NO_EFFECT),
     "low at 0": (LOW.format(f"{GPU}: 0", f"{GPU}: 50", ""), f"thresholds.{GPU}", NO_EFFECT),
-    "low by the mean": (
-        LOW.format(f"{GPU}: 20", f"{GPU}: 50", ", useDeviationThresholds: true"),
-        f"thresholds.{GPU}",
-        NO_EFFECT,
-    ),
+    "low by the mean": (LOW.format(f"{GPU}: 20", f"{GPU}: 50", ", useDeviationThresholds: true"), f"thresholds.{GPU}", NO_EFFECT),
     "huge pages": (LOW.format("hugepages-2Mi: 20", "hugepages-2Mi: 50", ""), "thresholds.hugepages-2Mi", ""),
     "high": (HIGH.format(f"cpu: 20, {GPU}: 20", "cpu: 90", ""), f"thresholds.{GPU}", NOTHING),
     "high, target": (HIGH.format("cpu: 20", f"cpu: 90, {GPU}: 90", ""), f"targetThresholds.{GPU}", NO_EFFECT),
     "labels": (HIGH.format("cpu: 20", "cpu: 90", ", nodeSelector: {pool: nine}"), "nodeSelector", NOTHING),
-    "another pool has it": (
-        HIGH.format("cpu: 20, example.com/fpga: 20", "cpu: 90", ", nodeSelector: {pool: plain}"),
-        "thresholds.example.com/fpga",
-        NOTHING,
-    ),
-}
+    "another pool has it": (HIGH.format("cpu: 20, example.com/fpga: 20", "cpu: 90", ", nodeSelector: {pool: plain}"), "thresholds.example.com/fpga", NOTHING),
+}  # fmt: skip
 NODES = [node("n1").label(pool="plain"), node("n2").label(pool="fast").allocatable({"example.com/fpga": "2"})]
 
 

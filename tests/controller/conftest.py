@@ -18,9 +18,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="module")
-def controller(control_plane):
-    """A controller that acts on what people ask for, on the real control plane."""
-    with running(control_plane.api().transport) as controller:
+def controller(request, control_plane):
+    """At work on the real control plane: it acts on what people ask for, and by what the module says in CONFIGURATION.
+
+    With all rights, or (OWN_RIGHTS of the module) with those of its service account.
+    """
+    own = getattr(request.module, "OWN_RIGHTS", False)
+    api = control_plane.account() if own else control_plane.api()
+    with running(api.transport, **getattr(request.module, "CONFIGURATION", {})) as controller:
         yield controller
 
 
@@ -65,3 +70,18 @@ def world(request):
     api = request.getfixturevalue("api") if both else request.getfixturevalue("control_plane").api()
     with World(api, "test") as world:
         yield world
+
+
+@pytest.fixture
+def table(control_plane):
+    """table(path, wide=False): what ``kubectl get`` prints, by the server's own table: the cells of each row by column."""
+    api = Api.from_kubeconfig(control_plane.kubeconfig, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+
+    def table(path, *, wide=False):
+        found = api.get(path).expect().body
+        assert found["kind"] == "Table"
+        shown = [i for i, column in enumerate(found["columnDefinitions"]) if wide or not column["priority"]]
+        names = [found["columnDefinitions"][i]["name"] for i in shown]
+        return [dict(zip(names, [row["cells"][i] for i in shown], strict=True)) for row in found["rows"]]
+
+    return table

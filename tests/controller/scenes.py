@@ -210,7 +210,7 @@ class Scene:
     # Objects
 
     def workload(self, kind="Deployment", name="web", nodes=("n1",), *, cpu="1", **body):
-        """One whose pods are Ready on these nodes: the others are cordoned meanwhile."""
+        """One whose pods are Ready on these nodes: the others are cordoned meanwhile. Gives the scene."""
         for node in dict.fromkeys(nodes):
             self.uncordon(node)
             self.cordon(*(n for n in self.nodes() if n != node))
@@ -222,6 +222,7 @@ class Scene:
             self.until(lambda replicas=replicas: len(self.ready(name)) == replicas)
         self.uncordon(*self.nodes())
         self.advance(2.0)
+        return self
 
     def budget(self, name="web", **spec):
         self.api.create(documents.budget(name, namespace="default", **spec))
@@ -252,6 +253,12 @@ class Scene:
         self._create(
             "Reservation", name, {"template": {"spec": body}, "owners": [{"controller": owner}], **wish}
         )
+        return name
+
+    def held_room(self, name="room", **wish):
+        """A Reservation that is Available; gives its name."""
+        self.room(name, **wish)
+        assert self.until(lambda: self.phase(name) == "Available"), self.state(name)
         return name
 
     def cordon(self, *nodes):
@@ -322,6 +329,11 @@ class Scene:
 
     def over(self, *names):
         return all(self.phase(name) in OVER for name in names)
+
+    def succeed(self, *names, limit_s=120.0):
+        """These moves end, and well."""
+        assert self.until(lambda: self.over(*names), limit_s), list(map(self.state, names))
+        assert {self.phase(name) for name in names} == {"Succeeded"}, list(map(self.state, names))
 
     def leftovers(self):
         """What a controller that has nothing to do must not leave behind, in words."""

@@ -42,8 +42,7 @@ def carried_out(scene, chosen, answer, *, times=1):
 
 
 def at_work(kind="Deployment"):
-    scene = Scene({"n1": 4, "n2": 4, "n3": 4})
-    scene.workload(kind, "web", ["n1", "n1"])
+    scene = Scene({"n1": 4, "n2": 4, "n3": 4}).workload(kind, "web", ["n1", "n1"])
     scene.start()
     scene.advance(5.0)
     return scene

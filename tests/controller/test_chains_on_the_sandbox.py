@@ -19,8 +19,7 @@ policies:
 
 def tight():
     """w must leave n0 and needs a whole node; the other two have half of it free each: one of o and s must step aside."""
-    scene = Scene({"n0": 2, "n1": 2, "n2": 2})
-    scene.workload("Deployment", "w", ["n0"], cpu="2")
+    scene = Scene({"n0": 2, "n1": 2, "n2": 2}).workload("Deployment", "w", ["n0"], cpu="2")
     scene.workload("Deployment", "o", ["n1"])
     scene.workload("Deployment", "s", ["n2"])
     scene.taint("n0")

@@ -14,9 +14,7 @@ FINALIZER = {"metadata": {"finalizers": ["example.com/audit"]}}
 
 
 def scene():
-    world = Scene({"n1": 4, "n2": 4})
-    world.workload()
-    return world
+    return Scene({"n1": 4, "n2": 4}).workload()
 
 
 def admit(world, expression):

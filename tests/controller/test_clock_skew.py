@@ -26,9 +26,7 @@ class SeveralServers:
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 4, "n2": 4})
-    made.workload(nodes=["n1", "n1", "n1"])
-    return made
+    return Scene({"n1": 4, "n2": 4}).workload(nodes=["n1", "n1", "n1"])
 
 
 @pytest.mark.parametrize("ahead_s", [65.0, -65.0, 86_400.0])
@@ -52,5 +50,4 @@ def test_while_the_clocks_of_api_servers_differ_no_move_begins_and_the_status_sa
     assert "the clocks of the API servers differ by" in scene.state(move)["message"]
     assert len(scene.on("n1")) == 3
     servers.ahead_s = 0.0
-    scene.until(lambda: scene.over(move), 400.0)
-    assert scene.phase(move) == "Succeeded"
+    scene.succeed(move, limit_s=400.0)

@@ -73,28 +73,17 @@ BLOCKED = {
     "protections.priorityThreshold": Blocked(0, 1, "Protected"),
     "protections.minReplicas": Blocked(3, 2, "MinReplicas"),
     "protections.minAge": Blocked("10h", "1s", "Protected"),
-    "protections.localStorage": Blocked(
-        True, False, "Protected", pod={"volumes": [{"name": "tmp", "emptyDir": {}}]}
-    ),
-    "protections.persistentVolumes": Blocked(
-        True,
-        False,
-        "Protected",
-        pod={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
-    ),
+    "protections.localStorage": Blocked(True, False, "Protected", pod={"volumes": [{"name": "tmp", "emptyDir": {}}]}),
+    "protections.persistentVolumes": Blocked(True, False, "Protected", pod={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
     "protections.withoutBudget": Blocked(True, False, "Protected"),
-    "protections.preferNoEviction": Blocked(
-        True, False, "Protected", annotations={"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
-    ),
+    "protections.preferNoEviction": Blocked(True, False, "Protected", annotations={"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}),
     "protections.namespaces": Blocked({"include": ["other"]}, {"include": ["default"]}, "Protected"),
-    "protections.labelSelector": Blocked(
-        {"matchLabels": {"app": "other"}}, {"matchLabels": {"app": "web"}}, "Protected"
-    ),
+    "protections.labelSelector": Blocked({"matchLabels": {"app": "other"}}, {"matchLabels": {"app": "web"}}, "Protected"),
     "replacements.notReplacing": Blocked([{"apiGroup": "apps", "kind": "ReplicaSet"}], [], "NotSupported"),
     "policies": Blocked([], [{"name": "NodeTaints", "after": "0s"}], ""),
     "profiles": Blocked([{**IN_PROFILE, "protections": {"minReplicas": 9}}], [IN_PROFILE], "MinReplicas"),
     "schedulerConfiguration": Blocked(ONLY_N1, STOCK, "NoTarget"),
-}
+}  # fmt: skip
 
 
 def interval():

@@ -14,16 +14,10 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import Response
+from tests.waiting import until
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def until(predicate, limit_s=15.0):
-    ends_s = time.monotonic() + limit_s
-    while not predicate() and time.monotonic() < ends_s:
-        time.sleep(0.02)
-    assert predicate()
 
 
 def test_a_file_is_read_again_only_after_a_change(tmp_path, mocker):

@@ -8,8 +8,7 @@ from rescheduler.kube.gate import KEYS_LAST_S
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 8, "n2": 8})
-    made.workload(nodes=["n1"])
+    made = Scene({"n1": 8, "n2": 8}).workload(nodes=["n1"])
     made.start()
     return made
 
@@ -19,8 +18,7 @@ def held(scene):
 
 
 def test_new_pods_of_a_reserved_workload_are_held_only_while_somebody_leads(scene):
-    scene.room(node="n2", cpu="1", ttl="1h")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2", cpu="1", ttl="1h")
     scene.program.frozen = True
     scene.scale(2)
     scene.advance(5.0)
@@ -36,8 +34,7 @@ def test_new_pods_of_a_reserved_workload_are_held_only_while_somebody_leads(scen
 
 
 def test_keys_stay_in_force_for_hours_while_somebody_leads(scene):
-    scene.room(node="n2", cpu="1", ttl="5h")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2", cpu="1", ttl="5h")
     scene.advance(3_600.0)
     scene.scale(2)
     scene.until(lambda: len(scene.ready()) == 2)

@@ -15,8 +15,7 @@ KINDS = pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 
 def full_cluster(kind="ReplicaSet", *, seed=1):
     """Three pods of a workload on n1; one room on n2 and one on n3."""
-    scene = Scene({"n1": 3, "n2": 2, "n3": 2}, seed=seed)
-    scene.workload("ReplicaSet", "old", ["n2", "n3"])
+    scene = Scene({"n1": 3, "n2": 2, "n3": 2}, seed=seed).workload("ReplicaSet", "old", ["n2", "n3"])
     scene.workload(
         kind,
         "web",
@@ -91,8 +90,7 @@ def test_pods_that_wait_for_any_room_are_kept_out(seed, priority_class):
 @seeds
 def test_rooms_that_people_reserve_are_used_by_a_scale_up(seed):
     """Two rooms for three new pods, one of them without a named node; the surplus pod is let go."""
-    scene = Scene({"n1": 1, "n2": 1, "n3": 1}, seed=seed)
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": 1, "n3": 1}, seed=seed).workload(nodes=["n1"])
     scene.start(crashes=4 if seed % 2 else 0, late=True)
     rooms = [scene.room("first", node="n2"), scene.room("second")]
     scene.until(lambda: all(scene.phase(name) == "Available" for name in rooms))
@@ -108,8 +106,7 @@ def test_rooms_that_people_reserve_are_used_by_a_scale_up(seed):
 @seeds
 def test_soft_moves_end_and_leave_nothing_behind(seed):
     """Nobody is held, nobody comes for the rooms; the old node is closed, so that the room is the only place."""
-    scene = Scene({"n1": 2, "n2": 1}, seed=seed)
-    scene.workload("ReplicaSet", nodes=["n1", "n1"])
+    scene = Scene({"n1": 2, "n2": 1}, seed=seed).workload("ReplicaSet", nodes=["n1", "n1"])
     scene.budget("web", minAvailable=1)
     scene.cordon("n1")
     soft = b"{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, policies: [], mode: Soft}"
@@ -145,15 +142,13 @@ def test_the_second_move_of_a_pod_goes_on_if_the_first_one_ends_without_moving_i
     scene.until(lambda: scene.reason(second) == "AnotherMove")
     scene.calls.answers.clear()
     scene.api.delete(scene.get_move(first))
-    scene.until(lambda: scene.over(second))
-    assert scene.phase(second) == "Succeeded"
+    scene.succeed(second)
     assert scene.faults == []
 
 
 def test_a_sibling_that_lands_on_a_room_of_its_own_is_no_stray():
     """A StatefulSet makes its pods one after the other: the second one comes when the first is Ready."""
-    scene = Scene({"n1": 3, "n2": 2, "n3": 2})
-    scene.workload("ReplicaSet", "old", ["n2", "n3"])
+    scene = Scene({"n1": 3, "n2": 2, "n3": 2}).workload("ReplicaSet", "old", ["n2", "n3"])
     scene.workload("StatefulSet", "web", ["n1", "n1", "n1"])
     scene.start()
     targets = two_moves(scene)
@@ -164,11 +159,9 @@ def test_a_sibling_that_lands_on_a_room_of_its_own_is_no_stray():
 @pytest.mark.parametrize("once", [True, False], ids=["one pod", "several"])
 def test_a_sibling_waits_while_the_claim_of_a_pod_that_went_away_is_taken_back(once):
     """The room is free again in the next turn: a pod that is released in between would miss it."""
-    scene = Scene({"n1": 1, "n2": 1})
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": 1}).workload(nodes=["n1"])
     scene.start()
-    scene.room(node="n2", allocateOnce=once)
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2", allocateOnce=once)
     scene.crowd(3)
     scene.cluster.stop_scheduler()
     scene.scale(2)
@@ -201,12 +194,10 @@ def test_nobody_is_evicted_once_the_placeholder_is_deleted_by_hand(refused):
 @pytest.mark.parametrize("written", [False, True], ids=["before the intent", "after it"])
 def test_nobody_is_evicted_for_a_room_that_a_sibling_is_given_meanwhile(written):
     """The Reservation is people's and for any pod of the workload; one comes while the eviction is being prepared."""
-    scene = Scene({"n1": 1, "n2": 1})
-    scene.workload("ReplicaSet", nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": 1}).workload("ReplicaSet", nodes=["n1"])
     scene.budget(maxUnavailable="100%")  # without one the only Ready pod of two would not be evicted
     scene.start()
-    scene.room(kind="ReplicaSet", node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(kind="ReplicaSet", node="n2")
     old = scene.pods()[0]
     if not written:  # the rehearsal is refused for a while, so that the move stays before its intent
         scene.refuse(429, "TooManyRequests", lambda c: c.rehearses)

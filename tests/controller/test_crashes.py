@@ -24,9 +24,7 @@ DEFECTS = [
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 2, "n2": 3, "n3": 3})
-    made.workload(nodes=["n1"])
-    return made
+    return Scene({"n1": 2, "n2": 3, "n3": 3}).workload(nodes=["n1"])
 
 
 def crashing(monkeypatch, owner, name, error, *, when):
@@ -74,8 +72,7 @@ def test_a_crash_in_the_observation_of_one_reservation_rests_that_one_alone(scen
     crashing(monkeypatch, ReservationObserver, "_one", KeyError("broken"), when=broken)
     program = scene.start()
     scene.room("broken", node="n2")
-    scene.room("sound", node="n3")
-    scene.until(lambda: scene.phase("sound") == "Available")
+    scene.held_room("sound", node="n3")
     assert crashes(program, "Reservation") >= 1
     monkeypatch.undo()
     scene.until(lambda: scene.phase("broken") == "Available")
@@ -88,18 +85,15 @@ def test_a_crash_in_the_step_of_one_move_rests_that_one_alone(scene, monkeypatch
     program = scene.start()
     scene.move(scene.pods("api")[0], "n2", name="broken")
     sound = scene.move(scene.pods("web")[0], "n3", name="sound")
-    scene.until(lambda: scene.over(sound))
-    assert scene.phase(sound) == "Succeeded"
+    scene.succeed(sound)
     assert crashes(program, "PodMigration") >= 1
     monkeypatch.undo()
-    scene.until(lambda: scene.over("broken"))
-    assert scene.phase("broken") == "Succeeded"
+    scene.succeed("broken")
 
 
 def test_the_claimant_of_a_reservation_that_rests_is_let_go_in_time(scene, monkeypatch):
     program = scene.start()
-    scene.room(node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2")
     crashing(monkeypatch, reservation_machine, "step", ValueError("no"), when=lambda o, *_: bool(o.owners))
     scene.scale(2)
     scene.until(lambda: scene.state("room").get("currentOwners"))
@@ -125,8 +119,7 @@ def test_a_decision_that_crashes_is_tried_again_and_rounds_go_on(scene, monkeypa
     program = scene.start(document=TAINTS)
     scene.until(lambda: crashes(program, "decision") >= 2)
     name = scene.move(scene.pods()[0], "n2")
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     monkeypatch.undo()
     scene.until(lambda: program.loop.decision is not None)
 
@@ -136,8 +129,7 @@ def test_a_watch_event_that_crashes_keeps_no_other_out(scene, monkeypatch):
     crashing(monkeypatch, ClusterState, "apply", ValueError("no"), when=broken)
     program = scene.start()
     name = scene.move(scene.pods()[0], "n2")
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     assert crashes(program, "watch event") >= 1
     assert scene.api.get(NODE, "", "n3")
 

@@ -31,9 +31,7 @@ LAST = "leftovers"
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 2, "n2": 3, "n3": 3})
-    made.workload(nodes=["n1"])
-    return made
+    return Scene({"n1": 2, "n2": 3, "n3": 3}).workload(nodes=["n1"])
 
 
 def crash(monkeypatch, owner, name):
@@ -79,8 +77,7 @@ def test_the_round_is_tried_again_and_goes_on_once_it_is_mended(scene, monkeypat
     assert scene.now_s - begun_s < 65.0, "no pod is held longer than the limit"
     monkeypatch.undo()
     scene.until(lambda: scene.phase("room") == "Available")
-    scene.until(lambda: scene.over(move))
-    assert scene.phase(move) == "Succeeded"
+    scene.succeed(move)
     assert scene.faults == []
     assert program.died == 0
 
@@ -88,8 +85,7 @@ def test_the_round_is_tried_again_and_goes_on_once_it_is_mended(scene, monkeypat
 @pytest.mark.parametrize("stage", ["links", LAST])
 def test_what_is_held_stays(scene, monkeypatch, stage):
     program = scene.start()
-    scene.room("room", node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room("room", node="n2")
     crash(monkeypatch, *STAGES[stage])
     scene.move(scene.pods()[0], "n3")
     gated_pod(scene)
@@ -114,8 +110,7 @@ def test_a_move_in_the_middle_keeps_its_room(scene, monkeypatch, stage):
     scene.crowd(6)
     scene.advance(5.0)
     monkeypatch.undo()
-    scene.until(lambda: scene.over(move))
-    assert scene.phase(move) == "Succeeded"
+    scene.succeed(move)
     assert [pod["spec"].get("nodeName") for pod in scene.pods()] == ["n2"]
     assert scene.faults == []
 
@@ -153,7 +148,6 @@ def test_hints_that_cannot_be_written_stop_nobody(scene, monkeypatch, module, pa
     crash(monkeypatch, module, part)
     program = scene.start()
     move = scene.move(scene.pods()[0], "n3")
-    scene.until(lambda: scene.over(move))
-    assert scene.phase(move) == "Succeeded"
+    scene.succeed(move)
     assert crashes(program, "round") == 0
     assert crashes(program, "Node") >= 1

@@ -11,12 +11,11 @@ from rescheduler.kube.transport import Response, Transport, TransportError
 from rescheduler.migrations.creations import try_creation
 from rescheduler.model.names import GATE
 from rescheduler.model.outcomes import CreationOutcome as Outcome
-from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.records import OwnerRef
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import LabelSet
 from rescheduler.testing import builders as b
 
-MOVE = ObjectKey("shop", "move-1")
 CONTAINERS = [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "500m"}}}]
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}, "annotations": {"mesh": "yes"}},

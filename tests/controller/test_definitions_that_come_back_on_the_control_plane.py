@@ -15,7 +15,6 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.world import node_of, placeholders
-from rescheduler.model.kinds import RESOURCES, Kind
 
 pytestmark = pytest.mark.realcluster
 
@@ -23,7 +22,6 @@ PODS = 3
 GONE_FOR_S = 8.0
 ON_ITS_WAY_S = 1.0
 """An eviction may be on its way while the room is deleted with its definition: the controller learns of that by a watch."""
-MOVES = RESOURCES[Kind.POD_MIGRATION]
 OWN = ("podmigrations", "reservations")
 RULES = {
     "interval": "1s",

@@ -29,8 +29,7 @@ MARKER = {"key": "example.com/rack", "value": "7", "effect": "PreferNoSchedule"}
 
 def sparse():
     """Two nodes, of which n1 is hardly used: its pod has room on n0."""
-    scene = Scene({"n0": 4, "n1": 4})
-    scene.workload("Deployment", "base", ["n0", "n0"])
+    scene = Scene({"n0": 4, "n1": 4}).workload("Deployment", "base", ["n0", "n0"])
     scene.workload("Deployment", "web", ["n1"])
     return scene
 
@@ -132,8 +131,7 @@ def test_a_move_that_no_other_node_takes_gets_the_node_back_instead_of_a_new_one
     scene = emptied(CORDON + b"reservations: {nodeAutoscaler: Present}\n")
     scene.cordon("n0")
     name = scene.move(scene.pods("base")[0], "", ttl="10m")
-    assert scene.until(lambda: scene.over(name), 120.0)
-    assert scene.state(name)["phase"] == "Succeeded"
+    scene.succeed(name, limit_s=120.0)
     assert len(scene.on("n1", "base")) == 1
     assert note(scene) == "GivenBack"
     assert not scene.placeholders()

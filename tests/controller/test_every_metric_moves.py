@@ -55,8 +55,7 @@ class Watched:
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 2, "n2": 2, "n3": 2})
-    made.workload(nodes=["n1"])
+    made = Scene({"n1": 2, "n2": 2, "n3": 2}).workload(nodes=["n1"])
     made.workload(name="api", nodes=["n1"])
     return made
 

@@ -82,8 +82,7 @@ def gates(pod):
 
 
 def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
-    world = Scene({"n1": 4, "n2": 4})
-    world.workload()
+    world = Scene({"n1": 4, "n2": 4}).workload()
     add_gates(world)
     world.start()
     name = world.move(world.pods()[0], "n2")
@@ -96,8 +95,7 @@ def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
 
 def test_where_nothing_shows_the_replacement_nothing_is_evicted_while_the_namespace_gets_no_pods():
     """As with a webhook for pods that is down: the ReplicaSet that needs a pod says so first."""
-    world = Scene({"n1": 4, "n2": 4})
-    world.workload()
+    world = Scene({"n1": 4, "n2": 4}).workload()
     world.workload(name="other")
     world.start()
     without_the_right(world)
@@ -111,14 +109,12 @@ def test_where_nothing_shows_the_replacement_nothing_is_evicted_while_the_namesp
     assert "no webhook" in world.state(name)["message"]
     (failing,) = [rs for rs in world.api.list(REPLICA_SET) if labels(rs).get("app") == "other"]
     world.api.patch(failing, {"status": {"conditions": []}}, subresource="status")
-    world.until(lambda: world.over(name))
-    assert world.phase(name) == "Succeeded"
+    world.succeed(name)
 
 
 def test_where_nothing_shows_the_replacement_a_stateful_set_without_its_pod_stops_evictions_too():
     """It has no condition for it; its pod is deleted by somebody, and is refused when it is to be created again."""
-    world = Scene({"n1": 4, "n2": 4})
-    world.workload()
+    world = Scene({"n1": 4, "n2": 4}).workload()
     world.workload("StatefulSet", "db", ("n1", "n1"))
     world.start()
     without_the_right(world)
@@ -131,14 +127,12 @@ def test_where_nothing_shows_the_replacement_a_stateful_set_without_its_pod_stop
     assert world.reason(name) == "ReplacementUnknown"
     assert "StatefulSet db: 1 of 2 pods exist" in world.state(name)["message"]
     world.api.delete(world.api.get(BINDING, "", "refusing"))
-    world.until(lambda: world.over(name))
-    assert world.phase(name) == "Succeeded"
+    world.succeed(name)
 
 
 @pytest.mark.parametrize("let_go", [False, True])
 def test_where_nothing_showed_the_gate_the_neighbours_land_and_the_room_stays_held(let_go):
-    world = Scene({"n1": 8, "n2": 8})
-    world.workload(nodes=("n1",))
+    world = Scene({"n1": 8, "n2": 8}).workload(nodes=("n1",))
     world.workload(name="other", nodes=("n1", "n1"))
     add_gates(world)
     world.start()
@@ -166,25 +160,8 @@ def test_where_nothing_showed_the_gate_the_neighbours_land_and_the_room_stays_he
     assert not world.leftovers()
 
 
-def test_a_sibling_that_waits_for_another_program_shows_what_would_become_of_the_next_one():
-    world = Scene({"n1": 8, "n2": 8})
-    world.workload(nodes=("n1", "n1"))
-    add_gates(world)
-    world.start()
-    without_the_right(world)
-    world.scale(3)
-    world.until(lambda: any(QUEUE in gates(pod) for pod in world.pods()))
-    world.advance(1.0)
-    name = world.move(world.ready()[0], "n2")
-    world.until(lambda: world.over(name))
-    assert world.reason(name) == "NotMovable"
-    assert QUEUE in world.state(name)["message"]
-    assert not evicted(world)
-
-
 def test_a_placeholder_that_another_program_holds_is_told_by_its_reservation_and_by_the_move():
-    world = Scene({"n1": 4, "n2": 4})
-    world.workload()
+    world = Scene({"n1": 4, "n2": 4}).workload()
     add_gates(world, app=None, namespace="rescheduler")
     world.start()
     name = world.move(world.pods()[0], "n2")

@@ -7,8 +7,7 @@ from rescheduler.model.names import GATE
 
 
 def frozen():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload(nodes=("n1",))
+    scene = Scene({"n1": 4, "n2": 4}).workload(nodes=("n1",))
     scene.start()
     thaw = []
     path = "/api/v1/namespaces/default/pods/"
@@ -31,8 +30,7 @@ def test_no_pod_is_evicted_whose_replacement_would_stay_at_the_gate():
 
 @pytest.mark.parametrize(("code", "ended"), [(403, ["Failed"]), (500, [])])
 def test_no_pod_is_evicted_for_a_placeholder_that_could_not_be_deleted(code, ended):
-    scene = Scene({"n1": 4, "n2": 4, "n3": 4})
-    scene.workload(nodes=("n1", "n1"))
+    scene = Scene({"n1": 4, "n2": 4, "n3": 4}).workload(nodes=("n1", "n1"))
     scene.start()
     thaw = []
     held = lambda call: call.method == "DELETE" and "/rescheduler/pods/" in call.path  # noqa: E731
@@ -51,8 +49,7 @@ def test_no_pod_is_evicted_for_a_placeholder_that_could_not_be_deleted(code, end
 
 def test_who_waits_at_the_gate_for_the_room_of_somebody_is_told_why_and_goes_as_soon_as_it_may():
     scene, thaw = frozen()
-    room = scene.room("held", node="n2")
-    scene.until(lambda: scene.phase(room) == "Available")
+    room = scene.held_room("held", node="n2")
     scene.scale(2)
     scene.advance(12.0)
     (told,) = [line for line in scene.program.events.told if line.startswith("WaitsAtGate: ")]
@@ -72,8 +69,7 @@ def test_who_waits_at_the_gate_for_the_room_of_somebody_is_told_why_and_goes_as_
     (500, lambda call: call.method == "DELETE" and "/rescheduler/pods/" in call.path and not call.dry),
 ], ids=["the taint", "the end of the placeholder"])  # fmt: skip
 def test_a_pod_that_was_gated_in_vain_is_told_which_call_failed(code, chosen):
-    scene = Scene({"n1": 4, "n2": 2, "n3": 4})
-    scene.workload(nodes=("n1", "n1"))
+    scene = Scene({"n1": 4, "n2": 2, "n3": 4}).workload(nodes=("n1", "n1"))
     scene.workload("Deployment", "old", ["n3"] * 4)
     scene.start()
     scene.calls.answer(chosen, lambda _: refusal(code, "Frozen"))

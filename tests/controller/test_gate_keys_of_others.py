@@ -8,8 +8,7 @@ from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 4, "n2": 4, "n3": 4})
-    made.workload("Deployment", "web", ["n1", "n1"])
+    made = Scene({"n1": 4, "n2": 4, "n3": 4}).workload("Deployment", "web", ["n1", "n1"])
     made.start()
     made.advance(3.0)
     return made
@@ -40,8 +39,7 @@ def test_nothing_is_evicted_on_a_proof_of_keys_that_are_gone(scene, spoil, after
     scene.advance(after_s)
     assert not at_eviction
     spoil(scene)
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded", scene.state(name)
+    scene.succeed(name)
     assert at_eviction
     assert all(at_eviction), "each eviction was sent with the key stored"
     assert scene.faults == []
@@ -91,8 +89,7 @@ def test_a_move_says_that_the_pod_of_the_dry_run_is_refused_and_goes_on_once_it_
     assert not scene.calls.of(lambda c: c.evicts)
     assert not scene.over(name)
     refusing.clear()
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded", scene.state(name)
+    scene.succeed(name)
 
 
 def test_a_move_says_why_its_reservation_does_not_become_available(scene):

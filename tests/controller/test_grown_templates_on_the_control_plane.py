@@ -6,7 +6,7 @@ from harness.controlplane import manifests
 from harness.controlplane.api import STRATEGIC
 from harness.controlplane.controllers import running
 from harness.controlplane.nodes import cordon
-from harness.controlplane.world import World, condition, node_of
+from harness.controlplane.world import condition, node_of
 
 pytestmark = pytest.mark.realcluster
 
@@ -24,12 +24,6 @@ def right(request, control_plane):
     with running(account.transport):
         yield request.param
     manifests.apply(api, ROLES)
-
-
-@pytest.fixture
-def world(control_plane, right):
-    with World(control_plane.api(), "grown") as world:
-        yield world
 
 
 def grown(world, kind, more):
@@ -55,7 +49,7 @@ def two_revisions(status):
     [("ReplicaSet", {}, "2"), ("StatefulSet", ON_DELETE, "2"), ("StatefulSet", BELOW_PARTITION, "1")],
     ids=["bare ReplicaSet", "OnDelete", "below the partition"],
 )
-def test_the_replacement_has_room(world, right, kind, more, cpu):
+def test_the_replacement_has_room(right, world, kind, more, cpu):
     pod = grown(world, kind, more)
     target = world.node("target", cpu="2")
     status = world.end_of(world.migrate(pod, target, ttl="15s"))

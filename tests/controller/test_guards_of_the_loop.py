@@ -40,9 +40,7 @@ def writes(call):
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 2, "n2": 2, "n3": 2})
-    made.workload(nodes=["n1"])
-    return made
+    return Scene({"n1": 2, "n2": 2, "n3": 2}).workload(nodes=["n1"])
 
 
 def mover(scene, **options):
@@ -59,8 +57,7 @@ def test_who_does_not_lead_writes_nothing(scene):
     name = mover(scene)
     scene.advance(25.0)
     assert not scene.calls.of(writes)
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded", "the other's Lease has expired"
+    scene.succeed(name)
 
 
 def test_leadership_that_is_lost_in_the_middle_of_a_turn_evicts_nothing(scene, monkeypatch):
@@ -114,8 +111,7 @@ def test_stale_caches_decide_nothing(scene):
     scene.advance(70.0)
     assert not scene.calls.of(writes, since_s=begun_s)
     assert "has not been proven fresh" in program.loop.ready().reason
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
 
 
 @pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_DISRUPTION_BUDGET, Kind.RESERVATION])
@@ -128,8 +124,7 @@ def test_nothing_is_done_before_every_kind_was_listed(scene, kind):
     scene.advance(19.0)
     assert not scene.calls.of(writes, since_s=begun_s)
     assert f"not read yet: {kind}" in program.loop.ready().reason
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
 
 
 MOST_LOOKS = 10_000
@@ -353,8 +348,7 @@ def test_an_eviction_that_a_budget_refuses_names_the_budget_and_waits(scene):
     scene.advance(20.0)
     assert not scene.calls.of(lambda c: c.intends)
     scene.calls.answers.clear()
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
 
 
 def test_each_try_of_an_eviction_has_a_rehearsal_of_its_own_and_a_fresh_gate_proof(scene):
@@ -368,8 +362,7 @@ def test_each_try_of_an_eviction_has_a_rehearsal_of_its_own_and_a_fresh_gate_pro
         return refusal(429, "TooManyRequests", **{"retry-after": "10"}) if len(refused) < 3 else None
 
     scene.calls.answer(lambda c: c.evicts, once_more)
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     tries = scene.calls.of(lambda c: c.evicts)
     assert len(tries) == 3
     for since, each in itertools.pairwise([None, *tries]):
@@ -402,8 +395,7 @@ def test_of_two_controllers_the_second_acts_only_when_the_first_has_lost_the_lea
     assert 20.0 < scene.now_s - frozen_s < 45.0
     assert not first.leads(), "by its clock, although it has not looked at the Lease since"
     first.frozen = False
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     assert len(scene.calls.of(lambda c: c.evicts)) == 1
     assert (first.deposed, second.deposed) == (1, 0)
     assert not together

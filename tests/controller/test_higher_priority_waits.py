@@ -42,13 +42,11 @@ def lost(scene, app="web"):
 
 def held(nodes=None, **more):
     """An Available Reservation of 4 CPUs on n2, for a workload without pods."""
-    scene = Scene(nodes or {"n1": 6, "n2": 4})
-    scene.workload(nodes=["n1"], cpu="4")
+    scene = Scene(nodes or {"n1": 6, "n2": 4}).workload(nodes=["n1"], cpu="4")
     scene.scale(0)
     scene.until(lambda: not scene.pods())
     scene.start()
-    scene.room(node="n2", cpu="4", **more)
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2", cpu="4", **more)
     return scene
 
 
@@ -67,28 +65,8 @@ def test_a_reservation_is_given_up_before_its_owner_would_be_preempted(several):
     assert scene.leftovers() == []
 
 
-@pytest.mark.parametrize("harmless", [
-    {"preemptionPolicy": "Never"},
-    {"schedulingGates": [{"name": "example.com/later"}]},
-    {"schedulerName": "another"},
-    {"priorityClassName": "same"},
-], ids=["preempts nobody", "gated", "another scheduler", "the same priority"])  # fmt: skip
-def test_a_pod_that_would_not_preempt_the_owner_takes_nothing_from_it(harmless):
-    scene = held()
-    if harmless.get("priorityClassName") == "same":
-        harmless = {"priorityClassName": ""}
-    if "preemptionPolicy" in harmless:
-        harmless = {"priorityClassName": "patient"}
-    waiter(scene, "n2", **harmless)
-    scene.scale(1)
-    scene.until(lambda: scene.phase("room") == "Succeeded", 20.0)
-    scene.advance(5.0)
-    assert [spec(pod)["nodeName"] for pod in scene.ready()] == ["n2"]
-
-
 def test_nobody_is_evicted_into_capacity_that_a_waiting_pod_would_take():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload(nodes=["n1"], cpu="3")
+    scene = Scene({"n1": 4, "n2": 4}).workload(nodes=["n1"], cpu="3")
     scene.start()
     gone = lost(scene)
     move = scene.move(scene.pods()[0], "n2")

@@ -27,8 +27,7 @@ def lasting(scene, node):
 
 
 def started(hint=""):
-    scene = Scene({"n1": 2, "n2": 2})
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 2, "n2": 2}).workload(nodes=["n1"])
     scene.start(document=(DOCUMENT % hint).encode())
     scene.advance(2.0)
     return scene

@@ -38,9 +38,7 @@ def asks_for(scene, cpu):
 
 @pytest.fixture
 def scene():
-    scene = Scene({"n1": 16, "n2": 16, "n3": 16})
-    scene.workload("ReplicaSet", "web", ["n1"], cpu="1m")
-    return scene
+    return Scene({"n1": 16, "n2": 16, "n3": 16}).workload("ReplicaSet", "web", ["n1"], cpu="1m")
 
 
 def held_cpus(scene):
@@ -70,8 +68,7 @@ def test_within_the_own_quota_it_is_moved(scene):
     scene.start()
     (pod,) = scene.pods()
     move = scene.move(pod, "n2")
-    scene.until(lambda: scene.over(move))
-    assert scene.phase(move) == "Succeeded"
+    scene.succeed(move)
 
 
 def test_a_move_that_people_ask_for_counts_in_the_share(scene):

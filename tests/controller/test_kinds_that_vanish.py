@@ -13,9 +13,7 @@ OWN = {Kind.POD_MIGRATION: MOVE, Kind.RESERVATION: ROOM}
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 4, "n2": 4, "n3": 4})
-    made.workload("Deployment", "web", ["n1", "n1"])
-    return made
+    return Scene({"n1": 4, "n2": 4, "n3": 4}).workload("Deployment", "web", ["n1", "n1"])
 
 
 def intended(scene, name):

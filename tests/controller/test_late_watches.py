@@ -10,8 +10,7 @@ from rescheduler.model.names import ANNOTATION_SEEN
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 4, "n2": 4, "n3": 4})
-    made.workload("Deployment", "web", ["n1", "n1"])
+    made = Scene({"n1": 4, "n2": 4, "n3": 4}).workload("Deployment", "web", ["n1", "n1"])
     made.start()
     made.advance(3.0)
     return made
@@ -27,8 +26,7 @@ def evicted(scene):
 def test_nothing_is_evicted_while_watches_are_seconds_behind(scene, given, kinds):
     wish = {}
     if given:
-        room = scene.room(node="n2")
-        scene.until(lambda: scene.phase(room) == "Available")
+        room = scene.held_room(node="n2")
         scene.advance(90.0)
         wish = {"reservationRef": {"name": room}}
     watched = {watch.kind for watch in scene.program.caches.watches()}
@@ -61,13 +59,11 @@ def test_watches_that_fall_behind_after_an_eviction_stop_the_next_one_until_they
 
 def test_where_the_measuring_write_is_refused_the_move_goes_on_as_before(scene):
     """As by the admission policy of an older version."""
-    room = scene.room(node="n2")
-    scene.until(lambda: scene.phase(room) == "Available")
+    room = scene.held_room(node="n2")
     scene.advance(90.0)
     scene.refuse(403, "Forbidden", lambda c: ANNOTATION_SEEN in str(c.body))
     name = scene.move(scene.ready()[0], "", reservationRef={"name": room})
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded", scene.state(name)
+    scene.succeed(name)
     assert not any(ANNOTATION_SEEN in annotations(p) for p in scene.placeholders())
 
 
@@ -91,8 +87,7 @@ def test_a_leader_that_takes_over_right_after_an_eviction_knows_all_that_its_pre
     kind, behind_s
 ):
     """It has read the cluster before it leads: each kind is as old as its watch is behind, and nothing orders them."""
-    scene = Scene({"n1": 4, "n2": 4, "n3": 4})
-    scene.workload("Deployment", "web", ["n1", "n1"])
+    scene = Scene({"n1": 4, "n2": 4, "n3": 4}).workload("Deployment", "web", ["n1", "n1"])
     first = scene.start(identity="first")
     scene.advance(3.0)
     scene.start(identity="next").caches.lag(behind_s, {kind})
@@ -110,8 +105,7 @@ def test_a_leader_that_takes_over_right_after_an_eviction_knows_all_that_its_pre
 @pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION])
 def test_a_workload_rests_after_its_move_whichever_watch_is_behind(kind):
     """Neither a move that hands over nor one whose end the cache does not show yet lets the next one begin."""
-    scene = Scene({"n1": 8, "n2": 8, "n3": 8})
-    scene.workload("Deployment", "web", ["n1"] * 3)
+    scene = Scene({"n1": 8, "n2": 8, "n3": 8}).workload("Deployment", "web", ["n1"] * 3)
     document = TAINTS.replace(b"workloadCooldown: 2s", b"workloadCooldown: 30m, perWorkload: 1")
     scene.start(document=document).caches.lag(2.0, {kind})
     scene.advance(3.0)
@@ -123,8 +117,7 @@ def test_a_workload_rests_after_its_move_whichever_watch_is_behind(kind):
 @pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION])
 def test_an_evicted_pod_is_not_taken_for_available_though_its_move_is_deleted(kind):
     """No budget keeps two evictions apart here, and the watch of pods may show the old pod for a while."""
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload("Deployment", "web", ["n1"] * 3)
+    scene = Scene({"n1": 4, "n2": 4}).workload("Deployment", "web", ["n1"] * 3)
     scene.start().caches.lag(2.0, {kind})
     scene.advance(3.0)
     moves = [scene.move(pod, "n2", ttl="200s") for pod in scene.ready()]

@@ -58,8 +58,7 @@ STEPS = {
 @pytest.mark.parametrize("trouble", [cordoned, tainted, not_ready, deleted])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_replacement_is_placed_elsewhere_at_once(step, trouble):
-    scene = Scene({"n1": 2, "n2": 4, "n3": 4, "n4": 4})
-    scene.workload(nodes=["n1"], cpu="2")
+    scene = Scene({"n1": 2, "n2": 4, "n3": 4, "n4": 4}).workload(nodes=["n1"], cpu="2")
     scene.cordon("n1")
     scene.start()
     began, held_s = [], []
@@ -86,8 +85,7 @@ def test_the_replacement_is_placed_elsewhere_at_once(step, trouble):
 
 
 def test_a_replacement_that_nothing_else_can_take_waits_for_its_node():
-    scene = Scene({"n1": 2, "n2": 4})
-    scene.workload(nodes=["n1"], cpu="2")
+    scene = Scene({"n1": 2, "n2": 4}).workload(nodes=["n1"], cpu="2")
     scene.cordon("n1")
     scene.start()
     move = scene.move(scene.pods()[0], "n2")
@@ -96,17 +94,14 @@ def test_a_replacement_that_nothing_else_can_take_waits_for_its_node():
     scene.advance(20.0)
     assert any(map(gated, scene.pods()))
     scene.uncordon("n2")
-    scene.until(lambda: scene.over(move), 20.0)
-    assert scene.phase(move) == "Succeeded"
+    scene.succeed(move, limit_s=20.0)
 
 
 def test_an_owner_does_not_wait_for_a_reservation_on_a_cordoned_node():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload(nodes=["n1"], cpu="2")
+    scene = Scene({"n1": 4, "n2": 4}).workload(nodes=["n1"], cpu="2")
     scene.scale(0)
     scene.start()
-    scene.room(node="n2", cpu="2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2", cpu="2")
     scene.cordon("n2")
     scene.advance(1.0)
     scene.scale(1)

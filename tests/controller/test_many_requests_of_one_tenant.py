@@ -16,8 +16,7 @@ def flood(world, namespace, pod, **wish):
 
 
 def test_a_flood_of_requests_does_not_hold_up_the_move_of_another_namespace():
-    world = Scene({"n1": 8, "n2": 8})
-    world.workload(nodes=("n1", "n1"))
+    world = Scene({"n1": 8, "n2": 8}).workload(nodes=("n1", "n1"))
     world.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}})
     flood(world, "tenant", "nobody")
     world.start()
@@ -31,8 +30,7 @@ def test_a_flood_of_requests_does_not_hold_up_the_move_of_another_namespace():
 
 
 def test_what_waits_paused_costs_no_looks_and_ends_with_its_time():
-    world = Scene({"n1": 8, "n2": 8})
-    world.workload(nodes=("n1",))
+    world = Scene({"n1": 8, "n2": 8}).workload(nodes=("n1",))
     (pod,) = world.pods()
     world.start()
     flood(world, "default", pod["metadata"]["name"], paused=True)

@@ -10,8 +10,6 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from harness.controlplane.api import Api
-from harness.controlplane.controllers import running
 from harness.controlplane.world import PATIENCE_S, WORLD, node_of
 from rescheduler.cli.main import main
 
@@ -26,15 +24,9 @@ DRAINS = [
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
 ]
 """What ``kubectl drain`` needs besides ClusterRole ``view``."""
+OWN_RIGHTS = True
+CONFIGURATION = {"leaderElection": {"enabled": True}}
 DELETES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}
-
-
-@pytest.fixture
-def controller(control_plane):
-    """The controller with the rights of its manifests."""
-    kubeconfig = control_plane.kubeconfig_for("rescheduler", "rescheduler")
-    with running(Api.from_kubeconfig(kubeconfig).transport, leaderElection={"enabled": True}) as controller:
-        yield controller
 
 
 @pytest.fixture
@@ -43,28 +35,15 @@ def person(control_plane, world):
     api = control_plane.api()
     made = []
 
-    def bound(role, account):
-        subject = {"kind": "ServiceAccount", "name": account, "namespace": world.namespace}
-        name = f"{account}-{role}"
-        path = f"/apis/{RBAC}/v1/clusterrolebindings"
-        made.append(f"{path}/{name}")
-        reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
-        body = {
-            "apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
-            "roleRef": reference, "subjects": [subject],
-        }  # fmt: skip
-        api.create(path, body).expect(201)
-
     def make(*roles, rules=()):
         account = f"person-{secrets.token_hex(3)}"
-        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
-        api.create(world.path("serviceaccounts"), body).expect(201)
+        world.account(account)
         path = f"/apis/{RBAC}/v1/clusterroles"
         role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": account}}
         api.create(path, {**role, "rules": [*DRAINS, *rules]}).expect(201)
         made.append(f"{path}/{account}")
-        for each in (account, "view", "rescheduler-operator", *roles):
-            bound(each, account)
+        granted = (account, "view", "rescheduler-operator", *roles)
+        made.extend(world.bind(each, account, everywhere=True) for each in granted)
         kubeconfig = str(control_plane.kubeconfig_for(world.namespace, account))
         world.wait(
             lambda: CliRunner().invoke(main, ["reserve", "list", "--kubeconfig", kubeconfig]).exit_code == 0

@@ -30,9 +30,7 @@ policies:
 @pytest.fixture
 def scene():
     """By requests node n1 is overfull; its pods use a tenth of what they request."""
-    made = Scene({"n1": 4, "n2": 4, "n3": 4})
-    made.workload(nodes=["n1"] * 3)
-    return made
+    return Scene({"n1": 4, "n2": 4, "n3": 4}).workload(nodes=["n1"] * 3)
 
 
 def usage(call):
@@ -78,11 +76,10 @@ def test_an_outage_of_the_metrics_server_starts_no_moves(scene):
     assert any(line["event"].startswith("The usage of all nodes is measured again") for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("ahead_s", "seconds", "missing"),
-    [(-200.0, 60.0, 3), (3600.0, 50.0, 0)],
-    ids=["old ones", "two by clocks that are ahead"],
-)
+@pytest.mark.parametrize(("ahead_s", "seconds", "missing"), [
+    (-200.0, 60.0, 3),
+    (3600.0, 50.0, 0),
+], ids=["old ones", "two by clocks that are ahead"])  # fmt: skip
 def test_measurements_that_say_too_little_start_no_moves(scene, ahead_s, seconds, missing):
     """What was true of n1 a while ago; and what was measured twice, however often is decided: three times make a node known."""
 
@@ -129,8 +126,7 @@ def hot_spot(made):
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_the_pod_that_carries_the_load_goes_and_without_the_right_to_read_pods_some_pod(allowed):
-    made = Scene({"n1": 4, "n2": 4, "n3": 4})
-    made.workload(nodes=["n1"] * 4)
+    made = Scene({"n1": 4, "n2": 4, "n3": 4}).workload(nodes=["n1"] * 4)
     name = hot_spot(made)
     metered(made)
     if not allowed:

@@ -28,8 +28,7 @@ def told(lines):
 
 @pytest.fixture
 def scene():
-    scene = Scene(NODES)
-    scene.workload("Deployment", "web", ["n1", "n1"])
+    scene = Scene(NODES).workload("Deployment", "web", ["n1", "n1"])
     scene.start()
     return scene
 
@@ -80,11 +79,9 @@ def test_a_move_that_fails_before_it_reserves_says_from_where(scene):
 
 def test_rooms_that_people_reserve(scene):
     with capture_logs() as lines:
-        room = scene.room(node="n2", ttl="30s")
-        assert scene.until(lambda: scene.phase(room) == "Available")
+        room = scene.held_room(node="n2", ttl="30s")
         assert scene.until(lambda: scene.over(room))
-        other = scene.room("other", node="n2")
-        assert scene.until(lambda: scene.phase(other) == "Available")
+        other = scene.held_room("other", node="n2")
         scene.scale(3)
         assert scene.until(lambda: scene.over(other))
         scene.advance(30.0)

@@ -29,9 +29,7 @@ policies: [{policies}]
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 4, "n2": 4})
-    made.workload(nodes=["n1"] * 3)
-    return made
+    return Scene({"n1": 4, "n2": 4}).workload(nodes=["n1"] * 3)
 
 
 def history(scene):
@@ -86,8 +84,7 @@ def test_a_cool_down_of_two_hours_lasts_two_hours(scene):
 
 @pytest.mark.parametrize("ends", ["people delete it", "its ttl ends"])
 def test_back_off_after_a_failure_holds_although_the_move_was_deleted(ends):
-    scene = Scene({"n1": 2, "n2": 2})
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 2, "n2": 2}).workload(nodes=["n1"])
     scene.taint("n1")
     created = []
     scene.calls.answer(

@@ -18,9 +18,7 @@ guard: {enabled: true, limit: 2m, whenNoRoom: LetThrough}
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 4, "n2": 4, "n3": 4})
-    made.workload("Deployment", "web", ["n1", "n1"])
-    return made
+    return Scene({"n1": 4, "n2": 4, "n3": 4}).workload("Deployment", "web", ["n1", "n1"])
 
 
 def new_template(scene, **more):

@@ -7,8 +7,7 @@ from scenes import Scene
 @pytest.mark.parametrize("how_far", ["its first step", "its intent to evict"])
 def test_a_move_that_is_made_again_has_not_begun(how_far):
     """What is remembered of the earlier one of that name is not its own."""
-    scene = Scene({"n1": 4, "n2": 4, "n3": 4})
-    scene.workload("Deployment", "web", ["n1", "n1", "n1"])
+    scene = Scene({"n1": 4, "n2": 4, "n3": 4}).workload("Deployment", "web", ["n1", "n1", "n1"])
     scene.start()
     scene.advance(3.0)
     first, second, _ = scene.ready()

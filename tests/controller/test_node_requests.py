@@ -23,8 +23,7 @@ ABSENT = HEAD + b"reservations: {nodeAutoscaler: Absent}\n"
 
 def full(replicas=1, *, cpu="1", document=PRESENT, kind="Deployment", **body):
     """One node, on which the workload has all the room."""
-    scene = Scene({"n1": replicas * float(cpu)})
-    scene.workload(kind, "web", ["n1"] * replicas, cpu=cpu, **body)
+    scene = Scene({"n1": replicas * float(cpu)}).workload(kind, "web", ["n1"] * replicas, cpu=cpu, **body)
     scene.start(document=document)
     scene.advance(2.0)
     return scene
@@ -195,11 +194,10 @@ def test_the_pod_of_a_reservation_goes_with_it(end):
     assert not requests(scene)
 
 
-@pytest.mark.parametrize(
-    ("document", "more"),
-    [(ABSENT, {"karpenter.sh/nodepool": "default"}), (HEAD, {})],
-    ids=["the configuration denies one", "none is seen"],
-)
+@pytest.mark.parametrize(("document", "more"), [
+    (ABSENT, {"karpenter.sh/nodepool": "default"}),
+    (HEAD, {}),
+], ids=["the configuration denies one", "none is seen"])  # fmt: skip
 def test_without_a_node_autoscaler_nothing_asks(document, more):
     scene = full(document=document)
     scene.api.patch(scene.api.get(NODE, "", "n1"), {"metadata": {"labels": more}})
@@ -341,16 +339,14 @@ def test_a_drain_of_many_pods_asks_for_all_of_them_at_once():
     moves = [scene.move(pod, "", ttl="10m") for pod in scene.pods()]
     assert scene.until(lambda: sum(map(refused, requests(scene))) == 4, 30.0)
     add_node(scene, cpu="4")
-    assert scene.until(lambda: scene.over(*moves), 300.0)
-    assert {scene.state(move)["phase"] for move in moves} == {"Succeeded"}
+    scene.succeed(*moves, limit_s=300.0)
     assert len(scene.on("n2")) == 4
     assert not scene.placeholders()
 
 
 def test_a_pod_that_asks_shuts_no_node_although_its_priority_is_high():
     """No scheduler binds it. A taint against it would end the other moves to that node before their evictions."""
-    scene = Scene({"n1": 4})
-    scene.workload("Deployment", "web", ["n1", "n1"])
+    scene = Scene({"n1": 4}).workload("Deployment", "web", ["n1", "n1"])
     scene.workload("Deployment", "big", ["n1"], cpu="2")
     scene.start(document=PRESENT)
     scene.cordon("n1")
@@ -359,15 +355,13 @@ def test_a_pod_that_asks_shuts_no_node_although_its_priority_is_high():
     large = scene.move(scene.pods("big")[0], "", ttl="10m")
     assert scene.until(lambda: sum(map(refused, requests(scene))) == 3, 30.0)
     add_node(scene, cpu="2")
-    assert scene.until(lambda: scene.over(*small), 120.0)
-    assert {scene.state(move)["phase"] for move in small} == {"Succeeded"}
+    scene.succeed(*small, limit_s=120.0)
     assert not scene.calls.of(
         lambda call: names.ANNOTATION_HANDOVER_TAINT in json.dumps(call.body) and "/nodes/" in call.path
     )
     assert scene.reason(large) == "NoTarget"
     add_node(scene, "n3", cpu="2")
-    assert scene.until(lambda: scene.over(large), 120.0)
-    assert scene.state(large)["phase"] == "Succeeded"
+    scene.succeed(large, limit_s=120.0)
 
 
 @pytest.mark.parametrize("part", parts(12))
@@ -375,8 +369,7 @@ def test_a_crash_at_every_single_write_leaves_neither_the_move_nor_a_pod_that_as
     """Also where the node has come while nobody was at work. Nightly all of them, else every twelfth."""
 
     def run(write=0):
-        scene = Scene({"n1": 2})
-        scene.workload("Deployment", "web", ["n1", "n1"])
+        scene = Scene({"n1": 2}).workload("Deployment", "web", ["n1", "n1"])
         program = scene.start(document=PRESENT)
         if write:
             program.line.doom(write, after=False)

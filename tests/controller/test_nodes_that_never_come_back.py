@@ -16,16 +16,14 @@ def silence(scene, name, value="Unknown"):
 
 @pytest.fixture
 def scene():
-    scene = Scene({"n1": 2, "n2": 2})
-    scene.workload("Deployment", "web", ["n1"])
+    scene = Scene({"n1": 2, "n2": 2}).workload("Deployment", "web", ["n1"])
     scene.start()
     return scene
 
 
 @pytest.mark.parametrize("delete_first", [False, True], ids=["fails", "was deleted"])
 def test_the_placeholder_of_a_room_is_removed(scene, delete_first):
-    scene.room(node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2")
     silence(scene, "n2")
     if delete_first:
         scene.api.delete(scene.api.get(ROOM, "", "room"))
@@ -41,17 +39,3 @@ def test_the_placeholder_of_a_move_is_removed(scene):
     silence(scene, "n2")
     scene.until(lambda: scene.over(move) and not scene.placeholders(), 700.0)
     assert scene.leftovers() == []
-
-
-def test_a_node_that_comes_back_ends_the_placeholder_itself(scene):
-    scene.room(node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
-    silence(scene, "n2")
-    scene.until(lambda: scene.phase("room") == "Failed", 200.0)
-    silence(scene, "n2", "True")
-    since_s = scene.now_s
-    scene.until(lambda: not scene.placeholders(), 60.0)
-    forced = scene.calls.of(
-        lambda call: call.method == "DELETE" and call.body.get("gracePeriodSeconds") == 0, since_s
-    )
-    assert [call for call in forced if "/pods/" in call.path] == []

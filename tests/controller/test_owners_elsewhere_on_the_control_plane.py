@@ -5,13 +5,14 @@ import time
 
 import pytest
 
-from harness.controlplane.controllers import running
 from harness.controlplane.world import ENDED, World, controller_reference, node_of
 
 pytestmark = pytest.mark.realcluster
 
 PATIENCE_S = 120.0
 STAYS = "example.com/stays"
+OWN_RIGHTS = True
+"""The controller may not ask the API server what a new pod would be."""
 
 
 @pytest.fixture
@@ -36,14 +37,6 @@ def forge(evil, owner, name, cpu, **spec):
         "spec": evil.spec(cpu, **spec),
     }
     evil.api.create(evil.path("pods"), body).expect(201)
-
-
-@pytest.fixture
-def controller(control_plane):
-    """With the rights of its service account: it may not ask the API server what a new pod would be."""
-    api = control_plane.account()
-    with running(api.transport) as controller:
-        yield controller
 
 
 def test_pods_of_others_are_no_siblings(control_plane, controller, evil):

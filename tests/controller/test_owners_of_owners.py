@@ -33,13 +33,11 @@ def by_the_thousand(scene):
 
 @pytest.mark.parametrize("build", [each_other, by_the_thousand])
 def test_the_moves_and_reservations_of_others_go_on(build):
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 4}).workload()
     scene.workload(name="other")
     build(scene)
     scene.start()
     room = scene.room(node="n2")
     name = scene.move(scene.pods()[0], "n2")
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     assert scene.phase(room) == "Available"

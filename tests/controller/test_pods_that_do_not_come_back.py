@@ -52,8 +52,7 @@ def evicted(scene):
 
 
 def test_a_pod_whose_template_names_its_node_is_never_evicted():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload(name="web", nodes=("n1",))
+    scene = Scene({"n1": 4, "n2": 4}).workload(name="web", nodes=("n1",))
     scene.api.patch(
         scene.api.get(DEPLOYMENT, "default", "web"), {"spec": {"template": {"spec": {"nodeName": "n1"}}}}
     )

@@ -327,27 +327,3 @@ def test_the_api_server_deletes_failed_pods_that_a_budget_would_hold(world):
         world.wait(lambda: not world.api.get(world.path("pods", "refused")).ok, 30.0)
     assert world.api.get(world.path("pods", "other")).ok
     assert world.api.get(world.path("pods", running_pod["metadata"]["name"])).ok
-
-
-@pytest.mark.realcluster
-def test_a_node_whose_kubelet_does_not_take_a_pod_is_no_target_for_that_namespace(world):
-    first = world.node("first")
-    start(world, "web")
-    full, free = world.node("full", cpu="16"), world.node("free")  # it would go to the larger one
-    for node in (first, free):
-        patch(world, node, unschedulable=True)
-
-    def refusals(work):
-        pods = work.controller.loop.snapshot().pods.values() if work.controller.loop else ()
-        return {pod.node: pod.not_taken for pod in pods if pod.not_taken}
-
-    settings = settings_of(world, {"name": "NodeTaints", "after": "0s"})
-    with running(world.api.transport, **settings) as work:
-        world.wait(lambda: work.controller.decision is not None)
-        world.pod("large", "50", nodeName=full)
-        world.wait(lambda: refusals(work) == {full: "OutOfcpu"})
-        patch(world, free, unschedulable=None)
-        world.taint(first, "old")
-        patch(world, first, unschedulable=None)
-        world.wait(lambda: places(world, "web") == [free])
-    assert not [m for m in world.moves() if m["spec"].get("target", {}).get("nodeName") == full]

@@ -16,11 +16,8 @@ KEYS = ObjectKey("rescheduler", "gate-keys")
 READ = {
     "delete_placeholder": {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": "n1"}},
     "take_back_nomination": {"metadata": {"uid": "h"}},
-    "start_replacement": {
-        "metadata": {"uid": "rs-uid"},
-        "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}},
-    },
-}
+    "start_replacement": {"metadata": {"uid": "rs-uid"}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}}},
+}  # fmt: skip
 """What is found by calls that read before they write."""
 
 

@@ -122,11 +122,10 @@ def test_moves_of_one_template_share_their_dry_run_creations():
 
 @pytest.mark.crossed
 @pytest.mark.parametrize("right", [True, False], ids=["dry run", "template"])
-@pytest.mark.parametrize(
-    ("kind", "strategy"),
-    [("ReplicaSet", {}), ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}})],
-    ids=["bare ReplicaSet", "OnDelete"],
-)
+@pytest.mark.parametrize(("kind", "strategy"), [
+    ("ReplicaSet", {}),
+    ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}),
+], ids=["bare ReplicaSet", "OnDelete"])  # fmt: skip
 def test_room_is_sized_by_a_template_that_grew(kind, strategy, right):
     world = scene()
     world.workload(kind, **strategy)
@@ -139,21 +138,6 @@ def test_room_is_sized_by_a_template_that_grew(kind, strategy, right):
     landed(world, name)
     assert requested(world, name) == "2"
     assert noted(world, name) == (("True", "DryRun") if right else ("Unknown", "Template"))
-
-
-@pytest.mark.parametrize("right", [True, False], ids=["dry run", "sibling"])
-def test_below_the_partition_the_old_revision_comes_back(right):
-    world = scene()
-    world.workload("StatefulSet", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 1}})
-    if not right:
-        without_the_right(world)
-    grow(world, "StatefulSet", cpu="3")
-    world.start()
-    (pod,) = world.pods()
-    name = world.move(pod, "n2")
-    landed(world, name)
-    assert requested(world, name) == "1"
-    assert noted(world, name) == (("True", "DryRun") if right else ("Unknown", "Sibling"))
 
 
 def blocked(world, kind="Deployment"):
@@ -200,18 +184,6 @@ def test_a_template_that_has_grown_since_the_room_was_reserved_is_seen_before_th
     world.until(lambda: world.over(name))
     assert world.state(name)["reason"] == "ReplacementChanged"
     assert not evicted(world)
-
-
-def test_a_pod_that_admission_refuses_is_not_evicted():
-    world = scene()
-    name = blocked(world)
-    world.calls.answer(lambda call: call.tries_creation, lambda _: refusal(403, "Forbidden"))
-    world.blocks = False
-    world.until(lambda: world.over(name))
-    assert world.state(name)["reason"] == "NotAdmitted"
-    assert not evicted(world)
-    world.advance(5.0)
-    assert not world.leftovers()
 
 
 def test_nothing_is_evicted_while_a_webhook_fails_and_the_move_goes_on_afterwards():

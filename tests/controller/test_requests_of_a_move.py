@@ -8,8 +8,7 @@ from scenes import Scene
 
 
 def test_the_requests_of_a_plain_move():
-    scene = Scene({"n1": 4, "n2": 2, "n3": 2})
-    scene.workload(nodes=["n1", "n1", "n3"])
+    scene = Scene({"n1": 4, "n2": 2, "n3": 2}).workload(nodes=["n1", "n1", "n3"])
     scene.start()
     scene.advance(20.0)
     began_s = scene.now_s

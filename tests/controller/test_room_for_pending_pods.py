@@ -95,8 +95,7 @@ def test_what_one_pod_of_a_chain_leaves_is_kept_for_the_next_one(size):
 
 
 def test_the_room_is_kept_though_a_pod_that_steps_aside_may_not_stand_beside_the_one_that_waits():
-    scene = Scene({"n0": 4, "n1": 1})
-    scene.workload("Deployment", "a", ["n0"])
+    scene = Scene({"n0": 4, "n1": 1}).workload("Deployment", "a", ["n0"])
     waits(scene, spec=apart_from("a"))
     scene.start(document=PENDING_PODS)
     scene.until(lambda: scene.ready("big"), 300.0)
@@ -107,8 +106,7 @@ def test_the_room_is_kept_though_a_pod_that_steps_aside_may_not_stand_beside_the
 
 def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     """Two must leave n0; the eviction of one is refused by the API server for good while it is rehearsed."""
-    scene = Scene({"n0": 2, "n1": 1, "n2": 1})
-    scene.workload("Deployment", "a", ["n0"])
+    scene = Scene({"n0": 2, "n1": 1, "n2": 1}).workload("Deployment", "a", ["n0"])
     scene.workload("Deployment", "b", ["n0"])
     waits(scene)
     scene.refuse(403, "Forbidden", lambda call: call.rehearses and "/pods/b-" in call.path)
@@ -126,8 +124,7 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
 
 def partly_made():
     """Both must leave n0; once a has left, the eviction of b is refused for as long as the list that is given is not empty."""
-    scene = Scene({"n0": 2, "n1": 1, "n2": 1})
-    scene.workload("Deployment", "a", ["n0"])
+    scene = Scene({"n0": 2, "n1": 1, "n2": 1}).workload("Deployment", "a", ["n0"])
     scene.workload("Deployment", "b", ["n0"])
     waits(scene)
     refused = [True]
@@ -210,8 +207,7 @@ def agents(scene, cpu="2"):
 
 def test_a_pod_of_a_daemon_set_starts_on_its_one_node():
     """A new agent is larger than what is free on n0: the pod there moves, and others that wait do not take its place."""
-    scene = Scene({"n0": 4, "n1": 5})
-    scene.workload("Deployment", "a", ["n0"], cpu="3")
+    scene = Scene({"n0": 4, "n1": 5}).workload("Deployment", "a", ["n0"], cpu="3")
     agents(scene)
     scene.until(lambda: scene.ready("agent"))
     waiting = {p["metadata"]["name"] for p in scene.pods("agent") if not p["spec"].get("nodeName")}

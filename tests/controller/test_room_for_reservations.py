@@ -50,15 +50,6 @@ def test_the_reservation_keeps_its_node_before_anybody_is_evicted_and_becomes_av
     assert len(scene.calls.of(lambda call: call.evicts)) == 2
 
 
-def test_without_the_wish_nobody_moves():
-    scene = full_nodes()
-    wants(scene, makeRoom=False)
-    scene.start(document=PENDING_PODS)
-    scene.advance(120.0)
-    assert phase(scene) == "Pending"
-    assert scene.api.list(MOVE) == []
-
-
 def test_a_preallocated_reservation_is_made_room_for_too():
     scene = full_nodes()
     wants(scene, preAllocation=True)

@@ -5,24 +5,10 @@ import time
 import pytest
 from test_windows_on_both_clusters import GROUP, make, mine, owner, rooms, template
 
-from harness.controlplane.api import Api
 from harness.controlplane.world import World
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 pytestmark = pytest.mark.realcluster
-
-
-@pytest.fixture
-def row(control_plane, controller):
-    """row("headrooms/a"): what ``kubectl get`` prints of it, by the server's own table."""
-    api = Api.from_kubeconfig(control_plane.kubeconfig, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-
-    def row(path):
-        found = api.get(f"{GROUP}/{path}").expect().body
-        shown = [i for i, column in enumerate(found["columnDefinitions"]) if not column["priority"]]
-        return {found["columnDefinitions"][i]["name"]: found["rows"][0]["cells"][i] for i in shown}
-
-    return row
 
 
 def told(world, kind, name):
@@ -35,7 +21,7 @@ def told(world, kind, name):
     }
 
 
-def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
+def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, controller, table):
     with World(control_plane.api(), "told") as world:
         node = world.node("night", cpu="4", labels={"pool": "told"})
         at = time.gmtime(time.time() + 65)
@@ -52,7 +38,7 @@ def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
         try:
             world.wait(lambda: look().get("phase") == "Open" and look().get("rooms") == "1/1", 75)
             assert look()["nodes"] == [node]
-            seen = row(path)
+            (seen,) = table(f"{GROUP}/{path}")
             assert set(seen) == {"Name", "Schedule", "Next Start", "Phase", "Gathered", "Placed", "Age"}
             assert seen["Next Start"] == f"{look()['start']}"
             assert (seen["Schedule"], seen["Phase"], seen["Gathered"], seen["Placed"]) == (
@@ -61,7 +47,7 @@ def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
             start, end = look()["start"], look()["end"]
             owner(world, "a", "told")
             world.wait(lambda: look().get("phase") == "Filled", 30)
-            filled = row(path)
+            (filled,) = table(f"{GROUP}/{path}")
             assert (filled["Phase"], filled["Gathered"], filled["Placed"]) == ("Filled", "0/0", 1)
             events = world.wait(
                 lambda: (e := told(world, "ReservationWindow", world.namespace)) and "Filled" in e and e, 20

@@ -3,7 +3,7 @@
 import pytest
 from scenes import Scene
 
-from kube_sandbox.controllers.unstructured import NODE, POD, spec, status
+from kube_sandbox.controllers.unstructured import NODE, spec, status
 from tests.seeds import fresh
 
 seeds = pytest.mark.parametrize("seed", fresh(2))
@@ -16,11 +16,9 @@ def begin(scene, seed):
 
 def pool(seed, **wish):
     """One pod of a workload on n1, which is full; room for four more on n2, held by one Reservation."""
-    scene = Scene({"n1": 1, "n2": 4}, seed=seed)
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": 4}, seed=seed).workload(nodes=["n1"])
     begin(scene, seed)
-    scene.room("pool", node="n2", cpu="4", allocateOnce=False, **wish)
-    scene.until(lambda: scene.phase("pool") == "Available")
+    scene.held_room("pool", node="n2", cpu="4", allocateOnce=False, **wish)
     return scene
 
 
@@ -85,11 +83,9 @@ def test_what_owners_leave_goes_back_to_the_room_and_no_stranger_gets_it(seed, k
 
     A Deployment makes the new pod while the old one still ends, a StatefulSet afterwards.
     """
-    scene = Scene({"n1": 1, "n2": 8}, seed=seed)
-    scene.workload(kind, nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": 8}, seed=seed).workload(kind, nodes=["n1"])
     begin(scene, seed)
-    scene.room("pool", kind=kind, node="n2", cpu="8", allocateOnce=False)
-    scene.until(lambda: scene.phase("pool") == "Available")
+    scene.held_room("pool", kind=kind, node="n2", cpu="8", allocateOnce=False)
     scene.scale(4, kind=kind)
     scene.until(lambda: len(scene.on("n2")) == 3)
     scene.crowd(16)
@@ -117,8 +113,7 @@ def held_by(scene):
 
 def preallocated(seed, *, room_on_n2=4):
     """n2 is full of pods that run; a crowd of the same priority has waited for longer than the Reservations."""
-    scene = Scene({"n1": 1, "n2": room_on_n2}, seed=seed)
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": room_on_n2}, seed=seed).workload(nodes=["n1"])
     scene.workload("ReplicaSet", "old", ["n2"] * 4)
     return scene
 
@@ -148,8 +143,7 @@ def test_preallocated_rooms_become_available_piece_by_piece_and_disturb_nobody(s
 
 def waiting_for_n2(seed):
     """A room that waits for all pods of n2 to leave; n3 has more pods."""
-    scene = Scene({"n1": 1, "n2": 5, "n3": 5}, seed=seed)
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 1, "n2": 5, "n3": 5}, seed=seed).workload(nodes=["n1"])
     scene.workload("ReplicaSet", "old", ["n2"] * 3)
     scene.workload("ReplicaSet", "other", ["n3"] * 4)
     begin(scene, seed)
@@ -187,8 +181,7 @@ def beside_a_hand_over(seed):
     """One free CPU on n2 is held by a room, and a preallocated Reservation waits there for two more."""
     scene = preallocated(seed, room_on_n2=5)
     begin(scene, seed)
-    scene.room("room", node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room("room", node="n2")
     scene.crowd(8)
     scene.room("later", node="n2", cpu="2", preAllocation=True)
     scene.until(lambda: scene.phase("later") == "Waiting")
@@ -228,8 +221,7 @@ def test_what_becomes_free_while_a_preallocation_gives_way_is_not_lost(seed):
 
 @seeds
 def test_two_rooms_for_several_on_one_node_are_handed_out_together(seed):
-    scene = Scene({"n1": 2, "n2": 8}, seed=seed)
-    scene.workload(nodes=["n1"])
+    scene = Scene({"n1": 2, "n2": 8}, seed=seed).workload(nodes=["n1"])
     scene.workload(name="api", nodes=["n1"])
     begin(scene, seed)
     scene.room("one", node="n2", cpu="4", allocateOnce=False)
@@ -246,28 +238,3 @@ def test_two_rooms_for_several_on_one_node_are_handed_out_together(seed):
     assert both() == {"Available"}
     assert [scene.state(name)["allocated"]["cpu"] for name in ("one", "two")] == ["2", "3"]
     assert not strangers(scene, "n2")
-
-
-@pytest.mark.parametrize("preallocated", [False, True])
-def test_no_placeholder_is_made_on_a_node_while_a_room_there_is_handed_over(preallocated):
-    """It outranks the claimant: should somebody else take the free room meanwhile, it would take the claimant's."""
-    scene = Scene({"n1": 3})
-    scene.workload(nodes=["n1"])
-    scene.start()
-    scene.room("first", node="n1")
-    scene.until(lambda: scene.phase("first") == "Available")
-    scene.cluster.stop_scheduler()
-    scene.scale(2)
-    scene.until(lambda: scene.state("first").get("currentOwners"))
-    scene.room("second", node="n1", preAllocation=preallocated)
-    for _ in range(8):
-        scene.advance(0.5)
-        made = {
-            p["metadata"]["ownerReferences"][0]["name"]
-            for p in scene.api.list(POD)
-            if p in scene.placeholders()
-        }
-        assert made <= {"first"}
-    scene.cluster.restart_scheduler()
-    scene.until(lambda: scene.phase("first") == "Succeeded" and scene.phase("second") == "Available")
-    assert scene.faults == []

@@ -8,13 +8,11 @@ from harness.histories.user_requests import ROOM
 
 
 def reserved(seed=1, **room):
-    scene = Scene({"n1": 2, "n2": 2, "n3": 2}, seed=seed)
-    scene.workload("Deployment", "web", ["n1"])
+    scene = Scene({"n1": 2, "n2": 2, "n3": 2}, seed=seed).workload("Deployment", "web", ["n1"])
     scene.cordon("n3")
     scene.start(crashes=4 if seed % 2 else 0, late=True)
     scene.cordon("n1")
-    scene.room(**room)
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(**room)
     assert node(scene) == "n2"
     scene.uncordon("n3")
     return scene

@@ -35,37 +35,17 @@ def test_a_new_pod_of_the_owner_that_lost_one_shows_it(changes):
     assert seen(*changes) == {WIDGET}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        [(None, ONE, 0.0), (None, pod("b"), 1.0)],
-        [(None, pod("b"), 0.0), (ONE, None, 1.0)],
-        [(ONE, None, 0.0), (None, pod("b"), WITHIN_S + 1.0)],
-        [(ONE, None, 0.0), (None, pod("b", owner="other"), 1.0)],
-        [(ONE.phase("Failed"), None, 0.0), (None, pod("b"), 1.0)],
-        [(ONE.phase("Succeeded"), None, 0.0), (None, pod("b"), 1.0)],
-        [(ONE.set("spec.nodeName", ""), None, 0.0), (None, pod("b"), 1.0)],
-        [
-            (ONE.set("spec.restartPolicy", "Never"), None, 0.0),
-            (None, pod("b").set("spec.restartPolicy", "Never"), 1.0),
-        ],
-        [
-            (pod("a", kind="Deployment", api_version="apps/v1"), None, 0.0),
-            (None, pod("b", kind="Deployment", api_version="apps/v1"), 1.0),
-        ],
-    ],
-    ids=[
-        "scaled up",
-        "before the loss",
-        "too late",
-        "another owner",
-        "failed",
-        "succeeded",
-        "not bound",
-        "runs to its end",
-        "of Kubernetes",
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    [(None, ONE, 0.0), (None, pod("b"), 1.0)],
+    [(None, pod("b"), 0.0), (ONE, None, 1.0)],
+    [(ONE, None, 0.0), (None, pod("b"), WITHIN_S + 1.0)],
+    [(ONE, None, 0.0), (None, pod("b", owner="other"), 1.0)],
+    [(ONE.phase("Failed"), None, 0.0), (None, pod("b"), 1.0)],
+    [(ONE.phase("Succeeded"), None, 0.0), (None, pod("b"), 1.0)],
+    [(ONE.set("spec.nodeName", ""), None, 0.0), (None, pod("b"), 1.0)],
+    [(ONE.set("spec.restartPolicy", "Never"), None, 0.0), (None, pod("b").set("spec.restartPolicy", "Never"), 1.0)],
+    [(pod("a", kind="Deployment", api_version="apps/v1"), None, 0.0), (None, pod("b", kind="Deployment", api_version="apps/v1"), 1.0)],
+], ids=["scaled up", "before the loss", "too late", "another owner", "failed", "succeeded", "not bound", "runs to its end", "of Kubernetes"])  # fmt: skip
 def test_anything_else_shows_nothing(changes):
     assert seen(*changes) == set()
 

@@ -27,10 +27,8 @@ from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.handover import hand_over_taint
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
 
-SETTINGS = ReservationSettings()
 WEB = b.pod("web-0", "shop").uid("u").build()
 HOLDER = b.pod("room-x", "rescheduler").uid("h").build()
 MOVE = ObjectKey("shop", "move-1")

@@ -3,9 +3,6 @@
 import pytest
 from reserving import look, of_web, path_of, phase, reserve, told
 
-from harness.controlplane.api import Api
-from harness.controlplane.controllers import running
-
 pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 QUOTAS = "/api/v1/namespaces/rescheduler/resourcequotas"
@@ -13,12 +10,8 @@ LONG_S = 60.0
 """A refused placeholder is tried again after 30 s at the latest."""
 
 
-@pytest.fixture(scope="module")
-def controller(control_plane):
-    shares = {"*": {"reservations": 3, "cpu": "3"}}
-    reservations = {"shares": shares, "defaultTtl": "2h", "finishedTtl": "2s"}
-    with running(control_plane.api().transport, reservations=reservations) as controller:
-        yield controller
+SHARES = {"*": {"reservations": 3, "cpu": "3"}}
+CONFIGURATION = {"reservations": {"shares": SHARES, "defaultTtl": "2h", "finishedTtl": "2s"}}
 
 
 @pytest.fixture
@@ -58,21 +51,6 @@ def test_a_quota_limits_all_placeholders_together(world, quota):
     phase(world, "bare", "Available")  # a placeholder names every request: the quota demands one
     world.api.delete(path_of(world, "first")).expect()
     phase(world, "second", "Available", LONG_S)
-
-
-@pytest.fixture
-def table(control_plane):
-    """table(path, wide=False): what ``kubectl get`` prints, by the server's own table: the cells of each row by column."""
-    api = Api.from_kubeconfig(control_plane.kubeconfig, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-
-    def table(path, *, wide=False, **query):
-        found = api.get(path, **query).expect().body
-        assert found["kind"] == "Table"
-        shown = [i for i, column in enumerate(found["columnDefinitions"]) if wide or not column["priority"]]
-        names = [found["columnDefinitions"][i]["name"] for i in shown]
-        return [dict(zip(names, [row["cells"][i] for i in shown], strict=True)) for row in found["rows"]]
-
-    return table
 
 
 @pytest.fixture

@@ -89,8 +89,7 @@ def test_a_replicaset_sibling_from_the_second_of_the_intent_does_not_end_the_mov
 
 def test_a_soft_move_waits_for_the_replacement_while_its_controller_lacks_a_pod():
     """A sibling that the scheduler has bound elsewhere is not the end of the move."""
-    scene = Scene({"n1": 1, "n2": 1, "n3": 2})
-    scene.workload("ReplicaSet", nodes=("n1", "n3"))
+    scene = Scene({"n1": 1, "n2": 1, "n3": 2}).workload("ReplicaSet", nodes=("n1", "n3"))
     scene.start(document=QUIET[:-1] + b", mode: Soft}")
     scene.cordon("n1")
     elsewhere = {"nodeSelector": {"kubernetes.io/hostname": "n3"}}

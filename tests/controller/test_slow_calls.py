@@ -36,8 +36,7 @@ def slow(program, chosen, seconds=HANGS_S):
 def moved(scene, name):
     """Seconds from the creation of a move to its end on the target."""
     began_s = scene.now_s
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     return scene.now_s - began_s
 
 
@@ -86,8 +85,7 @@ def test_a_config_map_that_is_answered_late_holds_up_only_what_relies_on_it(scen
     slow(program, lambda work: asks(work, f"ConfigMap {what}"))
     name = scene.move(scene.pods()[0], "n2")
     began_s = scene.now_s
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     (evicted,) = scene.calls.of(lambda call: call.evicts)
     assert (evicted.at_s - began_s >= HANGS_S) == (what != "avoid-nodes")
     scene.advance(60.0)
@@ -114,8 +112,7 @@ def test_no_room_is_available_before_its_gate_key_is_stored(scene):
     program = scene.start()
     slow(program, lambda work: asks(work, "ConfigMap gate-keys"))
     began_s = scene.now_s
-    scene.room(node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2")
     assert scene.now_s - began_s >= HANGS_S
 
 
@@ -162,8 +159,7 @@ def test_nothing_is_evicted_on_a_decision_that_has_grown_old(scene):
     told_s = scene.now_s
     scene.advance(2 * FRESH_S)
     assert not scene.calls.of(lambda call: call.evicts)
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
     assert scene.calls.of(lambda call: call.evicts)[0].at_s >= told_s + 3 * FRESH_S
 
 

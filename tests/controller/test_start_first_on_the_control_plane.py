@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
@@ -10,12 +9,8 @@ from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 pytestmark = pytest.mark.realcluster
 
 
-@pytest.fixture(scope="module")
-def controller(control_plane):
-    """It decides by one policy, and so only on nodes with taints of their own."""
-    policies = [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]
-    with running(control_plane.api().transport, interval="1s", policies=policies) as controller:
-        yield controller
+CONFIGURATION = {"interval": "1s", "policies": [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]}
+"""It decides by one policy, and so only on nodes with taints of their own."""
 
 
 def declared(world, kind, name, replicas, **more):

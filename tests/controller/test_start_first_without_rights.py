@@ -2,25 +2,14 @@
 
 import pytest
 
-from harness.controlplane.controllers import running
-from harness.controlplane.world import World, condition, gates_of, node_of
+from harness.controlplane.world import condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE
 
-pytestmark = pytest.mark.realcluster
+pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 
-@pytest.fixture(scope="module")
-def controller(control_plane):
-    account = control_plane.account()
-    policies = [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]
-    with running(account.transport, interval="1s", policies=policies) as controller:
-        yield controller
-
-
-@pytest.fixture
-def world(control_plane, controller):
-    with World(control_plane.api(), "norole") as world:
-        yield world
+OWN_RIGHTS = True
+CONFIGURATION = {"interval": "1s", "policies": [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]}
 
 
 def workload(world, *, annotated=True):

@@ -75,8 +75,7 @@ def placeholders(scene):
 
 @pytest.mark.parametrize("refuse", [by_scheduler, by_admission, by_kubelet])
 def test_the_next_plan_goes_to_another_node(refuse):
-    scene = Scene({"n1": 4, "n2": 8, "n3": 4})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 8, "n3": 4}).workload()
     scene.taint("n1")
     refuse(scene, "n2")
     scene.start(document=DOCUMENT)
@@ -86,8 +85,7 @@ def test_the_next_plan_goes_to_another_node(refuse):
 
 
 def test_a_kubelet_that_ends_each_placeholder_gets_one_in_half_a_minute():
-    scene = Scene({"n1": 4, "n2": 8})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 8}).workload()
     scene.taint("n1")
     by_kubelet(scene, "n2")
     scene.start(document=DOCUMENT.replace(b"{ttl: 20s", b"{ttl: 150s"))
@@ -97,8 +95,7 @@ def test_a_kubelet_that_ends_each_placeholder_gets_one_in_half_a_minute():
 
 
 def test_a_node_that_alone_would_do_is_tried_again_after_longer_and_longer():
-    scene = Scene({"n1": 4, "n2": 8})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 8}).workload()
     scene.taint("n1")
     by_scheduler(scene, "n2")
     scene.start(document=DOCUMENT)
@@ -114,8 +111,7 @@ def test_a_node_that_alone_would_do_is_tried_again_after_longer_and_longer():
 
 
 def test_a_quota_that_is_used_up_is_not_laid_to_the_node():
-    scene = Scene({"n1": 4, "n2": 8})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 8}).workload()
     scene.taint("n1")
     message = 'pods "x" is forbidden: exceeded quota: rooms, requested: requests.cpu=1'
     scene.refuse(
@@ -129,8 +125,7 @@ def test_a_quota_that_is_used_up_is_not_laid_to_the_node():
 
 def test_a_move_says_with_which_words_its_reservation_is_refused():
     """As the policy for large templates refuses it."""
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 4}).workload()
     scene.start()
     refusing = [True]
     scene.calls.answer(
@@ -143,13 +138,11 @@ def test_a_move_says_with_which_words_its_reservation_is_refused():
     scene.advance(20.0)
     assert scene.get_move(name)["metadata"]["resourceVersion"] == version, "it is said once"
     refusing[0] = False
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)
 
 
 def test_a_move_whose_reservation_is_refused_takes_no_turn_for_long():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload()
+    scene = Scene({"n1": 4, "n2": 4}).workload()
     scene.start()
     scene.refuse(422, "Invalid", lambda call: call.method == "POST" and call.path.endswith("/reservations"))
     name = scene.move(scene.pods()[0], "n2", ttl="1h")

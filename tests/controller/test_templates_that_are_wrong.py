@@ -32,16 +32,10 @@ def test_a_template_that_is_no_pod_is_invalid_in_the_api_servers_words(world, wr
 @pytest.mark.parametrize(
     "cluster", [pytest.param("real_api", marks=pytest.mark.realcluster)], indirect=True, scope="module"
 )
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (template({"request": {"cpu": 400}}), 'unknown field "spec.containers[0].resources.request"'),
-        (
-            {**template({"requests": {"cpu": 2}}), "resources": {"requests": {"cpu": 1}}},
-            "must be greater than or equal to aggregate container requests of 2",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "words"), [
+    (template({"request": {"cpu": 400}}), 'unknown field "spec.containers[0].resources.request"'),
+    ({**template({"requests": {"cpu": 2}}), "resources": {"requests": {"cpu": 1}}}, "must be greater than or equal to aggregate container requests of 2"),
+])  # fmt: skip
 def test_what_only_a_real_server_checks(world, wrong, words):
     end_as_invalid(world, wrong, words)
 

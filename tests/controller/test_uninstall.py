@@ -48,8 +48,7 @@ class Installation(Scene):
     def busy(self):
         """Rooms, also of a window and a head-room, a pod at the gate, a move that cannot end, a hint and a taint."""
         self.standing()
-        room = self.room("held", node="n2", allocateOnce=False)
-        assert self.until(lambda: self.phase(room) == "Available")
+        self.held_room("held", node="n2", allocateOnce=False)
         self.refuse(429, "TooManyRequests", lambda call: call.rehearses)
         self.move(self.ready("web")[0], "n2", ttl="1h")
         self.advance(5.0)
@@ -310,8 +309,7 @@ def test_a_controller_that_no_deployment_started_is_named(scene):
 
 
 def test_finalizers_of_others_do_not_hold_it_up(scene):
-    room = scene.room("held", node="n2")
-    assert scene.until(lambda: scene.phase(room) == "Available")
+    room = scene.held_room("held", node="n2")
     found = scene.api.get(GroupKind("rescheduler.dev", "Reservation"), "", room)
     scene.api.patch(found, {"metadata": {"finalizers": ["example.com/keep"]}})
     assert scene.uninstall() == ()

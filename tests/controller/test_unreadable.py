@@ -39,9 +39,7 @@ class Spoiling:
 
 @pytest.fixture
 def scene():
-    made = Scene({"n1": 2, "n2": 1, "n3": 2})
-    made.workload(nodes=["n1"])
-    return made
+    return Scene({"n1": 2, "n2": 1, "n3": 2}).workload(nodes=["n1"])
 
 
 @pytest.fixture
@@ -69,8 +67,7 @@ def readable(scene, name):
 @pytest.mark.parametrize("damage", [TTL, OWNERS], ids=["ttl", "owners"])
 def test_a_reservation_that_cannot_be_read_keeps_its_room_and_goes_on_when_it_is_mended(scene, spoil, damage):
     program = scene.start()
-    scene.room(node="n2", ttl="30s")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2", ttl="30s")
     spoil("room", "Reservation", damage)
     scene.until(lambda: readable(scene, "room") == "False")
     scene.crowd(3)
@@ -91,8 +88,7 @@ def test_a_reservation_that_cannot_be_read_keeps_its_room_and_goes_on_when_it_is
 
 def test_a_reservation_whose_status_cannot_be_read_is_not_overwritten(scene, spoil):
     program = scene.start()
-    scene.room(node="n2")
-    scene.until(lambda: scene.phase("room") == "Available")
+    scene.held_room(node="n2")
     spoil("room", "Reservation", STATUS)
     scene.advance(5.0)
     before = scene.state("room")
@@ -140,5 +136,4 @@ def test_the_unreadable_reservations_of_one_do_not_keep_others_waiting(scene, sp
             f"bad-{number}", "Reservation", {"spec": {"template": {"metadata": {"namespace": 5}}, "ttl": "x"}}
         )
     name = scene.move(scene.pods()[0], "n2")
-    scene.until(lambda: scene.over(name))
-    assert scene.phase(name) == "Succeeded"
+    scene.succeed(name)

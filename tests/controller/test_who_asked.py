@@ -51,9 +51,7 @@ def ask(transport, method, path, body):
 
 @pytest.fixture
 def scene():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload("Deployment", "web", ["n1", "n1"])
-    return scene
+    return Scene({"n1": 4, "n2": 4}).workload("Deployment", "web", ["n1", "n1"])
 
 
 def test_log_and_events_name_the_user(scene):
@@ -62,8 +60,7 @@ def test_log_and_events_name_the_user(scene):
         name = scene.move(scene.ready("web")[0], "n2")
         scene.until(lambda: scene.over(name))
         scene.advance(30.0)
-        room = scene.room(node="n2")
-        scene.until(lambda: scene.phase(room) == "Available")
+        room = scene.held_room(node="n2")
     said = [line for line in lines if line.get("migration") == f"default/{name}"]
     assert {line["by"] for line in said} == {"user sandbox-admin"}
     (held,) = [line for line in lines if line.get("room") == room and line["event"] == "The room is reserved"]

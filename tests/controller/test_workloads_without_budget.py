@@ -1,7 +1,5 @@
 """Workloads that no PodDisruptionBudget selects, or that bring pods back in order: few of their pods are away at once."""
 
-from itertools import pairwise
-
 import pytest
 from scenes import Scene
 
@@ -114,17 +112,6 @@ def test_a_pod_of_the_workload_that_is_not_ready_counts():
     web.scene.until(lambda: web.scene.over(name))
     assert web.scene.phase(name) == "Succeeded"
     assert web.fewest == 2
-
-
-def test_pods_are_available_after_their_min_ready_seconds():
-    web = Counted(3, minReadySeconds=8)
-    web.scene.advance(10.0)
-    web.scene.start()
-    moves = [web.scene.move(pod, "n2") for pod in web.scene.pods()]
-    web.scene.until(lambda: web.scene.over(*moves), 300.0)
-    evictions = [call.at_s for call in web.scene.calls.of(lambda c: c.evicts)]
-    assert len(evictions) == 3
-    assert all(later - earlier >= 8.0 for earlier, later in pairwise(evictions))
 
 
 def test_a_pod_that_is_not_ready_moves_although_the_limit_is_used_up():

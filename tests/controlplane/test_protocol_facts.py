@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.controlplane.world import World, controller_reference, gates_of, keys_on, node_of
+from harness.controlplane.world import controller_reference, gates_of, keys_on, node_of
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import GATE
@@ -12,12 +12,6 @@ pytestmark = pytest.mark.realcluster
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 ROOMS = 6
 HAND_OVER = "rescheduler.dev/hand-over"
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "facts") as world:
-        yield world
 
 
 @pytest.fixture(scope="module")

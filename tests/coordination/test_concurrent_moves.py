@@ -41,17 +41,13 @@ def test_who_has_begun_goes_first_and_memory_counts():
     assert goes_before(move("b", PHASE.RESERVING, started_at_s=5.0), move("a")) == ""
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        move("b", PHASE.SUCCEEDED),
-        move("b", PHASE.FAILED),
-        move("b", PHASE.RESERVING, deleting=True),
-        move("b", PHASE.HANDING_OVER, pod_uid="an earlier pod of that name"),
-        move("b", PHASE.RESERVING, pod_name="another"),
-    ],
-    ids=["succeeded", "failed", "deleting", "earlier pod", "other pod"],
-)
+@pytest.mark.parametrize("other", [
+    move("b", PHASE.SUCCEEDED),
+    move("b", PHASE.FAILED),
+    move("b", PHASE.RESERVING, deleting=True),
+    move("b", PHASE.HANDING_OVER, pod_uid="an earlier pod of that name"),
+    move("b", PHASE.RESERVING, pod_name="another"),
+], ids=["succeeded", "failed", "deleting", "earlier pod", "other pod"])  # fmt: skip
 def test_moves_that_are_over_or_of_other_pods_do_not_count(other):
     assert goes_before(move("a"), other) == ""
 

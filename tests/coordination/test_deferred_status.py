@@ -80,22 +80,18 @@ def test_words_that_are_right_again_in_between_begin_anew():
     assert not moves.writes(at_s=NOW + 2.4, **WAITS)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"phase": PHASE.HANDING_OVER},
-        {"eviction_requested_at_s": NOW},
-        {"evicted_at_s": NOW},
-        {"reserved_at_s": NOW},
-        {"node_name": "n1"},
-        {"reservation_uid": "r"},
-        {"mode": MoveMode.SOFT},
-        {"conditions": (Condition(CONDITION_START_FIRST, "False"),)},
-        {"conditions": (Condition("Readable", "False"),)},
-        {"phase": PHASE.FAILED, **WAITS},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [
+    {"phase": PHASE.HANDING_OVER},
+    {"eviction_requested_at_s": NOW},
+    {"evicted_at_s": NOW},
+    {"reserved_at_s": NOW},
+    {"node_name": "n1"},
+    {"reservation_uid": "r"},
+    {"mode": MoveMode.SOFT},
+    {"conditions": (Condition(CONDITION_START_FIRST, "False"),)},
+    {"conditions": (Condition("Readable", "False"),)},
+    {"phase": PHASE.FAILED, **WAITS},
+], ids=str)  # fmt: skip
 def test_what_others_rely_on_is_written_at_once(changes):
     assert Moves().writes(**changes)
 
@@ -145,17 +141,11 @@ def test_that_room_is_held_is_written_with_what_follows():
     assert Moves(reserving).writes(reason="MakingRoom", **held), "other moves wait for it"
 
 
-@pytest.mark.parametrize(
-    ("stored", "changes"),
-    [
-        (MigrationStatus(), {"observed_generation": 1, "mode": MoveMode.START_FIRST}),
-        (MigrationStatus(), {"conditions": (Condition(CONDITION_ADMITTED, "True"),)}),
-        (
-            msgspec.structs.replace(STORED, phase=PHASE.HANDING_OVER),
-            {"replacement": ObjectRef("shop", "web-1", "v")},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("stored", "changes"), [
+    (MigrationStatus(), {"observed_generation": 1, "mode": MoveMode.START_FIRST}),
+    (MigrationStatus(), {"conditions": (Condition(CONDITION_ADMITTED, "True"),)}),
+    (msgspec.structs.replace(STORED, phase=PHASE.HANDING_OVER), {"replacement": ObjectRef("shop", "web-1", "v")}),
+])  # fmt: skip
 def test_what_is_computed_again_in_each_step_may_wait(stored, changes):
     assert not Moves(stored).writes(**changes)
 
@@ -205,15 +195,11 @@ def test_that_a_wait_of_a_hand_over_is_over_is_written_with_what_follows():
     assert room_step(stored=stored, conditions=goes_on, phase=ReservationPhase.WAITING)[0] == "write_status"
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"phase": ReservationPhase.AVAILABLE},
-        {"node_name": "n1"},
-        {"current_owners": (ObjectRef("shop", "web-1", "v"),)},
-        {"conditions": (Condition("Scheduled", "False"),)},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [
+    {"phase": ReservationPhase.AVAILABLE},
+    {"node_name": "n1"},
+    {"current_owners": (ObjectRef("shop", "web-1", "v"),)},
+    {"conditions": (Condition("Scheduled", "False"),)},
+], ids=str)  # fmt: skip
 def test_all_else_of_a_reservation_is_written_at_once(changes):
     assert room_step(**changes)[0] == "write_status"

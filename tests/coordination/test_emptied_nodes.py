@@ -44,21 +44,17 @@ def test_an_emptied_node_is_cordoned():
     assert told.reason == "KeptEmpty"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rule": None},
-        {"left_s": None},
-        {"in_use": "a pod is to come"},
-        {"wanted_by": "pod shop/web"},
-        {"node": msgspec.structs.replace(NODE, unschedulable=True)},
-        {"node": msgspec.structs.replace(NODE, ready=False)},
-        {"node": msgspec.structs.replace(NODE, deleting=True)},
-        {"node": msgspec.structs.replace(NODE, do_not_disrupt=True)},
-        {"node": msgspec.structs.replace(NODE, scale_down_disabled=True)},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change", [
+    {"rule": None},
+    {"left_s": None},
+    {"in_use": "a pod is to come"},
+    {"wanted_by": "pod shop/web"},
+    {"node": msgspec.structs.replace(NODE, unschedulable=True)},
+    {"node": msgspec.structs.replace(NODE, ready=False)},
+    {"node": msgspec.structs.replace(NODE, deleting=True)},
+    {"node": msgspec.structs.replace(NODE, do_not_disrupt=True)},
+    {"node": msgspec.structs.replace(NODE, scale_down_disabled=True)},
+], ids=str)  # fmt: skip
 def test_no_other_node_is_cordoned(change):
     assert step(dataclasses.replace(EMPTIED, **change), NOW_S) == ()
 
@@ -69,17 +65,13 @@ def test_a_kept_node_stays_so_until_its_time_is_over():
     assert step(HELD, UNTIL_S)[0] == give_node_back(KEPT, None)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rule": None},
-        {"in_use": "pods that stand there cannot leave"},
-        {"wanted_by": "pod shop/web"},
-        {"node": msgspec.structs.replace(KEPT, unschedulable=False)},
-        {"node": msgspec.structs.replace(NODE, kept_empty=KeptEmpty(Hold.TAINTED, UNTIL_S))},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change", [
+    {"rule": None},
+    {"in_use": "pods that stand there cannot leave"},
+    {"wanted_by": "pod shop/web"},
+    {"node": msgspec.structs.replace(KEPT, unschedulable=False)},
+    {"node": msgspec.structs.replace(NODE, kept_empty=KeptEmpty(Hold.TAINTED, UNTIL_S))},
+], ids=str)  # fmt: skip
 def test_it_is_given_back_before_its_time_and_then_left_alone(change):
     observed = dataclasses.replace(HELD, **change)
     call, told = step(observed, NOW_S)
@@ -144,17 +136,13 @@ def test_moves_of_the_policy_that_have_landed_empty_a_node():
     assert seen(landed())["n1"] == EMPTIED
 
 
-@pytest.mark.parametrize(
-    "move",
-    [
-        landed(policy="NodeTaints"),
-        landed(labels=LabelSet({})),
-        landed(phase=MigrationPhase.FAILED),
-        landed(at_s=NOW_S - EMPTIED_WITHIN_S),
-        landed("n7"),
-    ],
-    ids=["another policy", "people", "failed", "long ago", "a node that is gone"],
-)
+@pytest.mark.parametrize("move", [
+    landed(policy="NodeTaints"),
+    landed(labels=LabelSet({})),
+    landed(phase=MigrationPhase.FAILED),
+    landed(at_s=NOW_S - EMPTIED_WITHIN_S),
+    landed("n7"),
+], ids=["another policy", "people", "failed", "long ago", "a node that is gone"])  # fmt: skip
 def test_nothing_else_does(move):
     assert seen(move) == {}
 

@@ -82,15 +82,11 @@ def test_a_claim_whose_last_write_is_not_seen_yet_counts_as_nominated():
     assert waits(*rooms, unseen=("b",))["a"] is HandoverWait.OTHER_ROOM_OCCUPIED
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"deleting": True},
-        {"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})},
-        {"status": ReservationStatus(phase=ReservationPhase.FAILED, node_name="n1")},
-    ],
-    ids=["deleting", "soft", "finished"],
-)
+@pytest.mark.parametrize("fields", [
+    {"deleting": True},
+    {"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})},
+    {"status": ReservationStatus(phase=ReservationPhase.FAILED, node_name="n1")},
+], ids=["deleting", "soft", "finished"])  # fmt: skip
 def test_rooms_that_are_not_handed_over_this_way_are_no_neighbours(fields):
     assert waits(room("a", EMPTY), room("b", NOMINATED, **fields))["a"] is None
 

@@ -54,20 +54,6 @@ def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
     assert rounds.at(140.0)[0].due_s == 200.0
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        msgspec.structs.replace(HOLDER, controller=OWNER).with_state(deleting=False),
-        msgspec.structs.replace(HOLDER, namespace="shop"),
-        msgspec.structs.replace(HOLDER, labels=READY.labels),
-        msgspec.structs.replace(HOLDER, node=""),
-    ],
-    ids=["stands", "of somebody else", "no placeholder", "on no node"],
-)
-def test_other_pods_are_left_alone(pod):
-    assert Rounds().at(100.0, pod) == ()
-
-
 OWNERLESS = HOLDER.with_state(deleting=False)
 
 
@@ -79,15 +65,18 @@ def test_a_placeholder_that_lost_its_owner_is_deleted_wherever_it_stands():
         assert found.calls == (delete_placeholder(HOLDER),)
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        msgspec.structs.replace(OWNERLESS, controller=OWNER),
-        msgspec.structs.replace(OWNERLESS, namespace="shop"),
-        msgspec.structs.replace(OWNERLESS, labels=READY.labels),
-        msgspec.structs.replace(OWNERLESS, labels=LabelSet({LABEL_PLACEHOLDER: SCHEDULER_PROBE})),
-    ],
-    ids=["has its owner", "of somebody else", "no placeholder", "a probe"],
-)
-def test_other_pods_without_an_owner_are_left_alone(pod):
+@pytest.mark.parametrize("pod", [
+    msgspec.structs.replace(OWNERLESS, controller=OWNER),
+    msgspec.structs.replace(OWNERLESS, namespace="shop"),
+    msgspec.structs.replace(OWNERLESS, labels=READY.labels),
+    msgspec.structs.replace(OWNERLESS, labels=LabelSet({LABEL_PLACEHOLDER: SCHEDULER_PROBE})),
+    msgspec.structs.replace(HOLDER, controller=OWNER).with_state(deleting=False),
+    msgspec.structs.replace(HOLDER, namespace="shop"),
+    msgspec.structs.replace(HOLDER, labels=READY.labels),
+    msgspec.structs.replace(HOLDER, node=""),
+], ids=[
+    "has its owner", "ownerless, of somebody else", "ownerless, no placeholder", "a probe",
+    "stands", "of somebody else", "no placeholder", "on no node",
+])  # fmt: skip
+def test_other_pods_are_left_alone(pod):
     assert Rounds().at(100.0, pod) == ()

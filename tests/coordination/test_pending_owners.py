@@ -172,16 +172,10 @@ def test_a_room_is_not_handed_over_while_another_pod_behind_the_taint_would_take
 
 LANDS = {
     "it does not fit": ([stranger()], {"rules": Takes(unfit=("stranger",))}),
-    "another node's taint": (
-        [waiting("s", labels={"app": "db"}, spec=PodSpec(tolerations=(hand_over_toleration("n2"),)))],
-        {},
-    ),
-    "of higher priority, which ends the room": (
-        [stranger(spec=PodSpec(priority=9, tolerations=(hand_over_toleration("n1"),)))],
-        {},
-    ),
+    "another node's taint": ([waiting("s", labels={"app": "db"}, spec=PodSpec(tolerations=(hand_over_toleration("n2"),)))], {}),
+    "of higher priority, which ends the room": ([stranger(spec=PodSpec(priority=9, tolerations=(hand_over_toleration("n1"),)))], {}),
     "being deleted": ([stranger(deleting=True)], {}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("others", "fields"), LANDS.values(), ids=LANDS)
@@ -291,19 +285,11 @@ def test_what_does_not_fit_the_node_leaves_the_room_to_the_next():
     assert given(pods, held(), taken=("a",)) == ({}, [("b", "r")])
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {
-            "migration": records.move(
-                "b", MigrationPhase.EVICTING, namespace="a", pod_name="", reservation_ref="r"
-            )
-        },
-        {"node": Node(name="n1", uid="n1", unschedulable=True)},
-        {"by_koordinator": True},
-    ],
-    ids=["of a move", "on a cordoned node", "of Koordinator"],
-)
+@pytest.mark.parametrize("fields", [
+    {"migration": records.move("b", MigrationPhase.EVICTING, namespace="a", pod_name="", reservation_ref="r")},
+    {"node": Node(name="n1", uid="n1", unschedulable=True)},
+    {"by_koordinator": True},
+], ids=["of a move", "on a cordoned node", "of Koordinator"])  # fmt: skip
 def test_rooms_that_are_not_given_this_way(fields):
     assert given([waiting("a", tolerates=True)], held(**fields)) == ({}, [])
 

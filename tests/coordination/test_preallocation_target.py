@@ -1,7 +1,5 @@
 """Where our own rules preallocate room, and when they say that it is there."""
 
-import msgspec
-
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.records import Node, OwnerRef, PodSpec
@@ -12,8 +10,6 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 from tests import records
 from tests.records import pod_record
-
-replace = msgspec.structs.replace
 
 
 def node(name, cpu):

@@ -66,27 +66,15 @@ def crowd(count=CROWD, **fields):
 OWNER = ObjectRef("tenant", "p", "p")
 
 
-@pytest.mark.parametrize(
-    "held",
-    [
-        room("held", phase=ReservationPhase.AVAILABLE),
-        room("held", phase=ReservationPhase.WAITING),
-        room("held", phase=ReservationPhase.FAILED, owners=(OWNER,)),
-        room("held", phase=ReservationPhase.SUCCEEDED, owners=(OWNER,), move="tenant/live"),
-        room("held", owners=(OWNER,)),
-        room("held", deleting=True),
-        room("held", move="tenant/m"),
-    ],
-    ids=[
-        "available",
-        "waiting",
-        "failed with a claimant",
-        "read by its move",
-        "claimed",
-        "being deleted",
-        "of a move",
-    ],
-)
+@pytest.mark.parametrize("held", [
+    room("held", phase=ReservationPhase.AVAILABLE),
+    room("held", phase=ReservationPhase.WAITING),
+    room("held", phase=ReservationPhase.FAILED, owners=(OWNER,)),
+    room("held", phase=ReservationPhase.SUCCEEDED, owners=(OWNER,), move="tenant/live"),
+    room("held", owners=(OWNER,)),
+    room("held", deleting=True),
+    room("held", move="tenant/m"),
+], ids=["available", "waiting", "failed with a claimant", "read by its move", "claimed", "being deleted", "of a move"])  # fmt: skip
 def test_what_holds_something_is_in_each_round(held):
     live = records.move("live", namespace="tenant", uid="m", pod_name="p")
     rounds = Rounds(*crowd(), held, moves=[live])
@@ -121,15 +109,11 @@ def test_what_a_pod_or_a_write_holds_is_in_each_round():
         assert {"pod", "sent", "chosen", "claimed"} <= rounds.names(float(second))
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"phase": ReservationPhase.FAILED},
-        {"phase": ReservationPhase.AVAILABLE, "status_unreadable": True},
-    ],
-    ids=["that wait", "that ended", "that cannot be read"],
-)
+@pytest.mark.parametrize("fields", [
+    {},
+    {"phase": ReservationPhase.FAILED},
+    {"phase": ReservationPhase.AVAILABLE, "status_unreadable": True},
+], ids=["that wait", "that ended", "that cannot be read"])  # fmt: skip
 def test_of_a_crowd_only_some_are_in_a_round_and_each_has_its_turn(fields):
     rounds, seen = Rounds(*crowd(**fields)), set()
     for second in range(CROWD // AT_ONCE):

@@ -110,14 +110,10 @@ def test_a_room_is_not_given_up_while_a_placeholder_could_take_it(nominated):
     assert turns(gone)["p"][0] is PlaceholderTurn.WAIT
 
 
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        {"namespace": "kube-system", "controller": OwnerRef("apps/v1", "DaemonSet", "agent", "ds")},
-        {"controller": None},
-    ],
-    ids=["a DaemonSet's pod", "a pod of no controller"],
-)
+@pytest.mark.parametrize("foreign", [
+    {"namespace": "kube-system", "controller": OwnerRef("apps/v1", "DaemonSet", "agent", "ds")},
+    {"controller": None},
+], ids=["a DaemonSet's pod", "a pod of no controller"])  # fmt: skip
 def test_a_pending_pod_that_is_no_placeholder_does_not_block_a_hand_over(foreign):
     """DaemonSet pods are pinned to their node in the same way as placeholders."""
     pinned = replace(preallocation("p", gated=False).placeholders[0], **foreign)

@@ -66,27 +66,15 @@ def test_pods_of_all_replicasets_of_the_deployment_are_counted():
     assert waits(move("a"), pods=(*STANDING[:3], pod("e", "old", ready=False)))
 
 
-@pytest.mark.parametrize(
-    ("other", "counts"),
-    [
-        (move("c"), False),
-        (move("c", eviction_requested_at_s=90.0), True),
-        (move("c", PHASE.HANDING_OVER, eviction_requested_at_s=90.0), True),
-        (move("c", PHASE.FAILED, eviction_requested_at_s=90.0), True),
-        (move("c", PHASE.FAILED), False),
-        (move("c", eviction_requested_at_s=90.0, mode=MoveMode.START_FIRST), False),
-        (move("another", eviction_requested_at_s=90.0), False),
-    ],
-    ids=[
-        "no intent",
-        "intent",
-        "evicted",
-        "evicted and failed",
-        "failed before",
-        "starts first",
-        "not its pod",
-    ],
-)
+@pytest.mark.parametrize(("other", "counts"), [
+    (move("c"), False),
+    (move("c", eviction_requested_at_s=90.0), True),
+    (move("c", PHASE.HANDING_OVER, eviction_requested_at_s=90.0), True),
+    (move("c", PHASE.FAILED, eviction_requested_at_s=90.0), True),
+    (move("c", PHASE.FAILED), False),
+    (move("c", eviction_requested_at_s=90.0, mode=MoveMode.START_FIRST), False),
+    (move("another", eviction_requested_at_s=90.0), False),
+], ids=["no intent", "intent", "evicted", "evicted and failed", "failed before", "starts first", "not its pod"])  # fmt: skip
 def test_an_eviction_that_the_pods_do_not_show_counts(other, counts):
     assert waits(move("a"), other) is counts
 

@@ -181,15 +181,11 @@ def test_it_does_not_rest_after_a_step_that_does_something():
     assert not rests(rested(cluster, begins=True), cluster.mark())
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        MigrationStatus(),
-        MigrationStatus(phase=MigrationPhase.FAILED),
-        msgspec.structs.replace(STATUS, mode=MoveMode.START_FIRST),
-    ],
-    ids=["waits for its turn", "ended", "mode StartFirst"],
-)
+@pytest.mark.parametrize("status", [
+    MigrationStatus(),
+    MigrationStatus(phase=MigrationPhase.FAILED),
+    msgspec.structs.replace(STATUS, mode=MoveMode.START_FIRST),
+], ids=["waits for its turn", "ended", "mode StartFirst"])  # fmt: skip
 def test_some_moves_never_rest(status):
     cluster = Cluster(msgspec.structs.replace(MOVE, status=status))
     assert cluster.mark() is None

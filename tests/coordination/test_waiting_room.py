@@ -88,16 +88,12 @@ def test_a_move_waits_until_the_others_may_evict():
     assert "1 other moves" in before(a, reservation=room()).evicts_after, "one was not created"
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        move("b", PHASE.EVICTING, "ProvingGate", eviction_requested_at_s=NOW_S),
-        move("b", PHASE.HANDING_OVER, ""),
-        move("b", PHASE.SUCCEEDED, ""),
-        move("b", PHASE.PENDING, "EarlierMoves", after=(ObjectKey("shop", "a"),), mode=MoveMode.START_FIRST),
-    ],
-    ids=["intends", "evicted", "landed", "starts first, later"],
-)
+@pytest.mark.parametrize("other", [
+    move("b", PHASE.EVICTING, "ProvingGate", eviction_requested_at_s=NOW_S),
+    move("b", PHASE.HANDING_OVER, ""),
+    move("b", PHASE.SUCCEEDED, ""),
+    move("b", PHASE.PENDING, "EarlierMoves", after=(ObjectKey("shop", "a"),), mode=MoveMode.START_FIRST),
+], ids=["intends", "evicted", "landed", "starts first, later"])  # fmt: skip
 def test_who_is_on_the_way_or_has_no_room_to_reserve_yet_is_not_waited_for(other):
     assert before(move("a"), other, reservation=room()).evicts_after == ""
 
@@ -229,15 +225,11 @@ def test_moves_for_a_reservation_of_people_wait_for_each_other_too():
     assert "keep its node" in before(a, aside("b"), reservation=asked(ReservationPhase.PENDING)).evicts_after
 
 
-@pytest.mark.parametrize(
-    "reservation",
-    [
-        asked(making=None),
-        asked(ReservationPhase.AVAILABLE, making=None),
-        asked(making=msgspec.structs.replace(MAKING, attempt="y")),
-    ],
-    ids=["given up", "there", "decided anew"],
-)
+@pytest.mark.parametrize("reservation", [
+    asked(making=None),
+    asked(ReservationPhase.AVAILABLE, making=None),
+    asked(making=msgspec.structs.replace(MAKING, attempt="y")),
+], ids=["given up", "there", "decided anew"])  # fmt: skip
 def test_moves_end_once_the_reservation_needs_them_no_more(reservation):
     reason, why = before(aside("a"), reservation=reservation).in_vain
     assert (reason, why) == ("RoomGivenUp", "Reservation peak needs no room of it any more")

@@ -116,29 +116,17 @@ class Puzzled(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True,
         return [None]
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (
-            PolicyType("Other", NodeTaintsArgs, NodeTaints, interface=INTERFACE + 1),
-            "is written for interface 2",
-        ),
-        (PolicyType("Else", NodeTaintsArgs, NodeTaints), "is named 'Else'"),
-        (7, "is no PolicyType"),
-        (broken, "cannot be imported"),
-        (ending, r"cannot be imported \(SystemExit: 7\)"),
-        (
-            PolicyType("Other", NodeTaintsArgs, without_licence),
-            r"policies\[1\]: policy Other cannot be made of these arguments: it raised OSError: no licence \(test_",
-        ),
-        (PolicyType("Other", NodeTaintsArgs, ending), "cannot be made .* raised SystemExit: 7"),
-        (PolicyType("Other", Puzzled, NodeTaints), "cannot be made .* raised TypeError: "),
-        (
-            PolicyType("Other", NeedsATeam, NodeTaints),
-            r"policies\[1\]: 'teamName' is missing \(add 'teamName:'\)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("found", "words"), [
+    (PolicyType("Other", NodeTaintsArgs, NodeTaints, interface=INTERFACE + 1), "is written for interface 2"),
+    (PolicyType("Else", NodeTaintsArgs, NodeTaints), "is named 'Else'"),
+    (7, "is no PolicyType"),
+    (broken, "cannot be imported"),
+    (ending, r"cannot be imported \(SystemExit: 7\)"),
+    (PolicyType("Other", NodeTaintsArgs, without_licence), r"policies\[1\]: policy Other cannot be made of these arguments: it raised OSError: no licence \(test_"),
+    (PolicyType("Other", NodeTaintsArgs, ending), "cannot be made .* raised SystemExit: 7"),
+    (PolicyType("Other", Puzzled, NodeTaints), "cannot be made .* raised TypeError: "),
+    (PolicyType("Other", NeedsATeam, NodeTaints), r"policies\[1\]: 'teamName' is missing \(add 'teamName:'\)"),
+])  # fmt: skip
 def test_what_cannot_be_used_is_a_problem_of_the_configuration(monkeypatch, found, words):
     offered(monkeypatch, found)
     with pytest.raises(ConfigurationError, match=words):

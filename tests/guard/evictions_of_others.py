@@ -67,15 +67,6 @@ def asked(world, pod, seconds=60.0):
     raise AssertionError([answer.body["message"] for answer in answers[-3:]])
 
 
-def moved(world, pod, seconds=60.0):
-    """Asks until the pod leaves by its guarded move: it ends, or is gone, when the guard lets the last question through."""
-    asked(world, pod, seconds)
-    world.wait_gone(pod)
-    uid = pod["metadata"]["uid"]
-    (found,) = [m for m in guarded_moves(world) if m["spec"]["podRef"]["uid"] == uid]
-    world.wait(lambda: world.move_status(found["metadata"]["name"])["phase"] == "Succeeded")
-
-
 def placed(world, replicas=2, **more):
     """A workload on ``source``, and ``target`` with room for all of it."""
     source = world.node("source", cpu=str(replicas))

@@ -70,46 +70,22 @@ ROWS = [
     ("caches that are not up to date for long", {"stale_s": CATCHES_UP_S}, Why.CACHES_STALE),
     ("a pod that old caches do not know", {"stale_s": 1.0, "pod": None}, Why.CACHES_STALE),
     ("a namespace that is not known or not guarded", {"namespace": None}, Why.NOT_GUARDED),
-    (
-        "a namespace that ends",
-        {"namespace": Namespace("shop", GUARDED.labels, deleting=True)},
-        Why.NAMESPACE_TERMINATING,
-    ),
+    ("a namespace that ends", {"namespace": Namespace("shop", GUARDED.labels, deleting=True)}, Why.NAMESPACE_TERMINATING),
     ("a pod that is not known", {"pod": None}, Why.UNKNOWN_POD),
     ("a pod that has been replaced", {"uid": "another"}, Why.UNKNOWN_POD),
     ("a pod that has changed", {"version": "7", "pod": pod(resource_version="8")}, Why.UNKNOWN_POD),
     ("a pod that ends", {"pod": pod(deleting=True)}, Why.ENDING),
     ("a pod that has no node", {"pod": pod(node="")}, Why.ENDING),
     ("a pod that is never moved", {"stays": "belongs to a DaemonSet"}, Why.NOT_MOVED),
-    (
-        "a pod whose move says that it is not moved",
-        {"move": failed(MigrationReason.NOT_MOVABLE)},
-        Why.NOT_MOVED,
-    ),
+    ("a pod whose move says that it is not moved", {"move": failed(MigrationReason.NOT_MOVABLE)}, Why.NOT_MOVED),
     ("no place to remember it", {"first_asked_s": None}, Why.TOO_MANY),
     ("a PodMigration that is refused", {"problem": "403: quota"}, Why.NOT_FILED),
-    (
-        "a budget that never allows it",
-        {"move": move(reason=MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0")},
-        Why.BUDGET,
-    ),
-    (
-        "a move that has failed too late for another one",
-        {"move": failed(), "first_asked_s": NOW_S - 250},
-        Why.NO_ROOM,
-    ),
+    ("a budget that never allows it", {"move": move(reason=MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0")}, Why.BUDGET),
+    ("a move that has failed too late for another one", {"move": failed(), "first_asked_s": NOW_S - 250}, Why.NO_ROOM),
     ("no turn within the limit", {"first_asked_s": NOW_S - 300}, Why.LIMIT),
-    (
-        "a move that takes too long",
-        {"first_asked_s": NOW_S - 300, "move": move(began_s=NOW_S - 299)},
-        Why.LIMIT,
-    ),
-    (
-        "a move that another replica made too long ago",
-        {"first_asked_s": NOW_S - 1, "move": move(began_s=NOW_S - 300)},
-        Why.LIMIT,
-    ),
-]
+    ("a move that takes too long", {"first_asked_s": NOW_S - 300, "move": move(began_s=NOW_S - 299)}, Why.LIMIT),
+    ("a move that another replica made too long ago", {"first_asked_s": NOW_S - 1, "move": move(began_s=NOW_S - 300)}, Why.LIMIT),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("facts", "why"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
@@ -125,39 +101,15 @@ def test_every_reason_to_let_through_has_a_row():
 
 WAITING = [
     ("a first question", {}, "it is to be moved"),
-    (
-        "a version that the cache does not show yet",
-        {"version": "10", "pod": pod(resource_version="9")},
-        "it is to be moved",
-    ),
-    (
-        "a move that has not begun",
-        {"move": move(reason=MigrationReason.NO_TARGET, message="none fits")},
-        "none fits",
-    ),
-    (
-        "room that is being reserved",
-        {"move": move(MigrationPhase.RESERVING, node_name="node-3")},
-        "room for its replacement is being reserved on node-3",
-    ),
+    ("a version that the cache does not show yet", {"version": "10", "pod": pod(resource_version="9")}, "it is to be moved"),
+    ("a move that has not begun", {"move": move(reason=MigrationReason.NO_TARGET, message="none fits")}, "none fits"),
+    ("room that is being reserved", {"move": move(MigrationPhase.RESERVING, node_name="node-3")}, "room for its replacement is being reserved on node-3"),
     ("room that is held", {"move": move(MigrationPhase.EVICTING, node_name="node-3")}, "is held on node-3"),
-    (
-        "an eviction that the cache does not show",
-        {"move": move(MigrationPhase.HANDING_OVER)},
-        "is being evicted",
-    ),
-    (
-        "a move whose caller had given up",
-        {"move": failed(MigrationReason.TIMEOUT, ttl_s=150.0)},
-        "it is to be moved",
-    ),
+    ("an eviction that the cache does not show", {"move": move(MigrationPhase.HANDING_OVER)}, "is being evicted"),
+    ("a move whose caller had given up", {"move": failed(MigrationReason.TIMEOUT, ttl_s=150.0)}, "it is to be moved"),
     ("a move that has failed, with time for another one", {"move": failed()}, "a move failed: TargetRefused"),
-    (
-        "a failure of long ago",
-        {"move": move(MigrationPhase.FAILED, MigrationReason.TARGET_REFUSED, ended_s=NOW_S - SILENCE_S - 1)},
-        "it is to be moved",
-    ),
-]
+    ("a failure of long ago", {"move": move(MigrationPhase.FAILED, MigrationReason.TARGET_REFUSED, ended_s=NOW_S - SILENCE_S - 1)}, "it is to be moved"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("facts", "words"), [row[1:] for row in WAITING], ids=[row[0] for row in WAITING])

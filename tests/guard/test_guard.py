@@ -61,12 +61,14 @@ def test_the_next_pass_makes_one_move_in_the_name_of_the_caller(cluster):
     assert moved.by == "eviction by system:serviceaccount:karpenter:karpenter"
 
 
-def test_the_grace_period_is_that_of_the_caller(cluster):
+@pytest.mark.parametrize("grace", [5, -1, 0, 2**62])
+def test_the_grace_period_is_that_of_the_caller(cluster, grace):
+    """What the API server refuses of it, it refuses of the PodMigration as well, and then the eviction goes on."""
     cluster.pod()
-    cluster.ask(object={"deleteOptions": {"gracePeriodSeconds": 5}})
+    cluster.ask(object={"deleteOptions": {"gracePeriodSeconds": grace}})
     cluster.look_again()
     ((_, _, body),) = cluster.calls
-    assert body["spec"]["deleteOptions"] == {"gracePeriodSeconds": 5}
+    assert body["spec"]["deleteOptions"] == {"gracePeriodSeconds": grace}
 
 
 @pytest.mark.parametrize("request_", [

@@ -15,7 +15,6 @@ from harness.controlplane.world import gates_of, node_of
 from rescheduler.guard.filer import PASS_S
 from rescheduler.model.names import ANNOTATION_MODE
 
-from .conftest import may_start_first  # noqa: F401 - other tests take the fixture from here
 from .evictions_of_others import (
     DRAINED,
     HOOKS,
@@ -23,7 +22,6 @@ from .evictions_of_others import (
     drain,
     guarded_moves,
     guarding,
-    moved,
     placed,
 )
 
@@ -58,7 +56,7 @@ def test_kubectl_drain_moves_each_pod_of_a_stateful_set_once(guarded_plane, worl
 def test_a_single_replica_without_a_budget_survives_a_drain_without_a_gap(
     guarded_plane,
     world,
-    may_start_first,  # noqa: F811 - the fixture
+    may_start_first,
 ):
     with guarding(guarded_plane, world):
         source, _, target = placed(world, 1)
@@ -103,28 +101,6 @@ def test_a_budget_that_never_allows_answers_itself(guarded_plane, world):
         )
         world.wait(lambda: "violate the pod's disruption budget" in world.evict(pod).body.get("message", ""))
         assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
-def test_while_the_controller_is_down_evictions_go_on(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        _, pods, _ = placed(world)
-        world.evict(pods[0]).expect(429)
-    for pod in pods:
-        assert world.evict(pod).status == 201
-
-
-def test_a_drain_goes_on_with_the_next_leader(guarded_plane, world):
-    """The first controller ends in the middle; what it filed is an ordinary PodMigration."""
-    with guarding(guarded_plane, world):
-        _, pods, target = placed(world)
-        for pod in pods:
-            world.evict(pod).expect(429)
-        world.wait(lambda: len(guarded_moves(world)) == 2)
-    with guarding(guarded_plane, world):
-        for pod in pods:
-            moved(world, pod)
-        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
-        assert len(guarded_moves(world)) == 2
 
 
 def test_a_guard_that_is_taken_away_in_the_middle_blocks_nothing(guarded_plane, world):

@@ -52,16 +52,6 @@ def test_two_tools_that_evict_one_pod_get_one_move_and_one_limit(cluster):
     assert cluster.now_s - began_s == pytest.approx(cluster.settings.limit_s, abs=12)
 
 
-@pytest.mark.parametrize("grace", [-1, 0, 2**62])
-def test_the_grace_period_is_handed_on_as_it_is(cluster, grace):
-    """What the API server refuses of it, it refuses of the PodMigration as well, and then the eviction goes on."""
-    cluster.pod()
-    cluster.ask(object={"deleteOptions": {"gracePeriodSeconds": grace}})
-    cluster.look_again()
-    ((_, _, body),) = cluster.calls
-    assert body["spec"]["deleteOptions"] == {"gracePeriodSeconds": grace}
-
-
 def test_an_ask_that_waits_for_its_turn_begins_when_somebody_else_asks():
     asks, cluster = Asks(), Cluster()
     first, second = cluster.pod("first", uid="first"), cluster.pod("second", uid="second")

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from harness.controlplane import manifests
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.eviction_requests import FLAGS, LIFECYCLE, eviction_requests
 from harness.controlplane.kubelets import KubeletThread
@@ -24,10 +23,7 @@ pytestmark = pytest.mark.realcluster
 
 @pytest.fixture(scope="module")
 def plane():
-    try:
-        plane = ControlPlane(apiserver_flags=FLAGS)
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    plane = ControlPlane(apiserver_flags=FLAGS)
     with plane, KubeletThread(plane.api().transport):
         component = manifests.load(manifests.FOLDER / "components" / "responder")
         manifests.apply(plane.api(), [*manifests.load(), *component])
@@ -234,16 +230,7 @@ def test_the_check_of_the_installation_knows_of_the_responder(plane, world):
 
 def test_a_tenant_speaks_for_no_responder(plane, world):
     """Who may edit a namespace may ask for evictions there, and end none of them in our name."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}
-    world.api.create(world.path("serviceaccounts"), account).expect()
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "team"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"kind": "ServiceAccount", "name": "team", "namespace": world.namespace}],
-    }
-    world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
+    world.account("team", "edit")
     team = plane.account(world.namespace, "team")
     world.wait(lambda: team.get(world.path("pods")).ok)
     status = world.path("evictions", "any", "status", group=LIFECYCLE)

@@ -14,7 +14,7 @@ from rescheduler.model import names
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tenants import RBAC, bind, room
+from tenants import room
 
 
 @pytest.fixture
@@ -26,11 +26,8 @@ def mine(control_plane):
 @pytest.fixture
 def team(control_plane, mine):
     """Somebody who may reserve, and who may change pods in one namespace only."""
-    api = control_plane.api()
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}
-    api.create(mine.path("serviceaccounts"), account).expect(201)
-    bind(api, f"/apis/{RBAC}/v1/clusterrolebindings", "rescheduler-reserver", "team", mine.namespace)
-    bind(api, mine.path("rolebindings", group=f"{RBAC}/v1"), "edit", "team", mine.namespace)
+    mine.account("team", "edit")
+    mine.bind("rescheduler-reserver", "team", everywhere=True)
     client = control_plane.account(mine.namespace, "team")
     allowed = room([{"controller": {"name": "web", "namespace": mine.namespace}}])
     mine.wait(lambda: client.create(RESERVATIONS, allowed).ok, PATIENCE_S)

@@ -1,25 +1,20 @@
 """A real Prometheus scrapes a controller that moves pods, and each query of the dashboard returns data."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 import urllib.parse
 import urllib.request
 
 import pytest
-import yaml
 
-from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.controllers import controller_process
 from harness.controlplane.manifests import FOLDER
 from harness.controlplane.processes import free_port
-from harness.controlplane.world import World
 from harness.strangers.build import find
 from harness.strangers.tools import PROMETHEUS
+from tests.kube.measuring_servers import prometheus
 
 pytestmark = pytest.mark.realcluster
-START = "from rescheduler.cli.entry import main; main()"
 LIMIT_S = 120.0
 ONLY_IF_IT_HAPPENED = (
     "rescheduler_decode_errors_total",
@@ -31,27 +26,13 @@ ONLY_IF_IT_HAPPENED = (
 
 @pytest.fixture
 def program():
-    try:
-        return str(find(PROMETHEUS))
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "panels") as world:
-        yield world
-
-
-def ended(process):
-    process.terminate()
-    process.wait(30)
+    return str(find(PROMETHEUS))
 
 
 @pytest.fixture
 def controller(control_plane, world, tmp_path):
     """A process with the rights of the Deployment; gives its port."""
-    port, config = free_port(), tmp_path / "config.yaml"
+    port = free_port()
     document = {
         "apiVersion": "rescheduler.dev/v1alpha1",
         "kind": "ReschedulerConfiguration",
@@ -62,39 +43,24 @@ def controller(control_plane, world, tmp_path):
         "policies": [{"name": "NodeTaints", "after": "0s"}],
         "server": {"port": port},
     }
-    config.write_text(yaml.safe_dump(document))
-    kubeconfig = control_plane.kubeconfig_for("rescheduler", "rescheduler")
-    words = [sys.executable, "-c", START, "run", "--kubeconfig", str(kubeconfig), "--config", str(config)]
-    with (tmp_path / "controller.log").open("wb") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=os.environ)
+    process = controller_process(control_plane, tmp_path, "controller", document)
+    process.start()
     yield port
-    ended(process)
+    process.stop(30)
 
 
 @pytest.fixture
 def ask(program, controller, tmp_path):
     """Asks the Prometheus that scrapes the controller; gives the values of a query."""
-    port, config = free_port(), tmp_path / "prometheus.yaml"
-    scraped = {"job_name": "rescheduler", "static_configs": [{"targets": [f"127.0.0.1:{controller}"]}]}
-    times = {"scrape_interval": "1s", "scrape_timeout": "1s"}
-    config.write_text(yaml.safe_dump({"global": times, "scrape_configs": [scraped]}))
-    words = [
-        program,
-        f"--config.file={config}",
-        f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with (tmp_path / "prometheus.log").open("wb") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT)
+    with prometheus(program, f"127.0.0.1:{controller}", tmp_path, job="rescheduler") as url:
 
-    def asked(expression):
-        query = urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=10) as answer:
-            found = json.load(answer)["data"]["result"]
-        return [float(one["value"][1]) for one in found]
+        def asked(expression):
+            query = urllib.parse.urlencode({"query": expression})
+            with urllib.request.urlopen(f"{url}/api/v1/query?{query}", timeout=10) as answer:  # noqa: S310
+                found = json.load(answer)["data"]["result"]
+            return [float(one["value"][1]) for one in found]
 
-    yield asked
-    ended(process)
+        yield asked
 
 
 def answered(ask, expression):

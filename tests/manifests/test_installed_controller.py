@@ -53,8 +53,10 @@ def log(control_plane, tmp_path_factory, port):
 
 
 @pytest.fixture
-def world(control_plane, log):
+def world(control_plane, log, port):
+    """Once the controller is ready."""
     with World(control_plane.api(), "installed") as world:
+        world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
         yield world
 
 
@@ -67,14 +69,12 @@ def answer(port, path):
 
 
 def test_it_gets_ready_and_serves_its_metrics(world, port):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     assert answer(port, "/healthz")[0] == 200
     assert "rescheduler_build_info" in answer(port, "/metrics")[1]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     world.node("source", cpu="2")
     (pod,) = world.running(kind, "web", 1, cpu="2")
     target = world.node("target", cpu="2")
@@ -84,7 +84,6 @@ def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
 
 
 def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_back(world, port, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     world.node("source", cpu="2")
     (pod,) = world.running("Deployment", "web", 1, cpu="2")
     target = world.node("target", cpu="2")
@@ -107,7 +106,6 @@ def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_bac
 
 
 def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     source = world.node("source", cpu="4")
     before = world.running("Deployment", "web", 3, cpu="1")
     target = world.node("target", cpu="4")
@@ -126,7 +124,6 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
 
 
 def test_a_changed_configuration_comes_by_the_watch(world, port, log):
-    world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     taken = 'rescheduler_configuration_reloads_total{result="taken"} '
     before = world.api.get(CONFIG_MAP).expect().body["data"]["config.yaml"]
     assert f"{taken}0.0" in answer(port, "/metrics")[1]

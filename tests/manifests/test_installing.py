@@ -205,19 +205,6 @@ def test_the_controller_may_do_nothing_else(control_plane, verb, resource, where
     assert not may(control_plane.api(), verb, resource, **where)
 
 
-def test_the_controller_creates_pods_of_others_in_dry_runs_only(control_plane):
-    controller = control_plane.account()
-    with World(control_plane.api(), "dryruns") as world:
-        body = {"metadata": {"name": "looked-at"}, "spec": world.spec("1")}
-        path = f"/api/v1/namespaces/{world.namespace}/pods"
-        assert controller.create(path, body, dryRun="All").status == 201
-        answer = controller.create(path, body)
-        # Several of the policies refuse it; the API server names one of them.
-        assert answer.status in {403, 422}
-        assert "ValidatingAdmissionPolicy 'controller-" in answer.body["message"]
-        assert not world.pods()
-
-
 def test_people_see_and_move_in_their_namespace_but_reserve_only_as_operators(control_plane):
     api = control_plane.api()
     with World(api, "people") as world:

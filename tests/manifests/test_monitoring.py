@@ -6,7 +6,6 @@ import subprocess
 import pytest
 import yaml
 
-from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.manifests import FOLDER
 from harness.strangers.build import find
 from harness.strangers.tools import PROMTOOL
@@ -17,10 +16,7 @@ pytestmark = pytest.mark.realcluster
 
 @pytest.fixture(scope="module")
 def promtool():
-    try:
-        return str(find(PROMTOOL))
-    except BinariesMissing as missing:
-        pytest.skip(str(missing))
+    return str(find(PROMTOOL))
 
 
 def expressions():

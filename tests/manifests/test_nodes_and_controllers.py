@@ -42,15 +42,7 @@ def test_a_controller_with_rights_in_its_namespace_writes_no_room_and_no_gate_ke
     del team
     api = control_plane.api()
     account = {"user": f"system:serviceaccount:{mine.namespace}:another", "groups": ["system:authenticated"]}
-    subject = {"kind": "ServiceAccount", "name": "another", "namespace": mine.namespace}
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "another"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [subject],
-    }
-    api.create(mine.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect(201)
+    mine.bind("edit", "another")
     own = {"group": GROUP, "resource": "podmigrations", "namespace": mine.namespace, "verb": "create"}
     mine.wait(lambda: allowed(api, account, own), PATIENCE_S)
     assert granted(api, account) == []

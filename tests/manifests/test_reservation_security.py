@@ -33,22 +33,13 @@ def test_rooms_for_pods_of_an_own_namespace_are_taken(team, mine, owner):
     team.delete(f"{RESERVATIONS}/{body['metadata']['name']}").expect(200)
 
 
-@pytest.mark.parametrize(
-    ("owners", "words"),
-    [
-        ([{"controller": {"name": "web", "namespace": "kube-system"}}], "may not patch pods"),
-        ([{"object": {"name": "web-0", "namespace": "default"}}], "may not patch pods"),
-        ([{"labelSelector": {"matchLabels": {"app": "web"}}}], "every owner must name the same namespace"),
-        ([{"controller": {"uid": "somebodys-uid"}}], "every owner must name the same namespace"),
-        (
-            [
-                {"controller": {"name": "web", "namespace": "NS"}},
-                {"labelSelector": {"matchLabels": {"app": "x"}}},
-            ],
-            "every owner must name the same namespace",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("owners", "words"), [
+    ([{"controller": {"name": "web", "namespace": "kube-system"}}], "may not patch pods"),
+    ([{"object": {"name": "web-0", "namespace": "default"}}], "may not patch pods"),
+    ([{"labelSelector": {"matchLabels": {"app": "web"}}}], "every owner must name the same namespace"),
+    ([{"controller": {"uid": "somebodys-uid"}}], "every owner must name the same namespace"),
+    ([{"controller": {"name": "web", "namespace": "NS"}}, {"labelSelector": {"matchLabels": {"app": "x"}}}], "every owner must name the same namespace"),
+])  # fmt: skip
 def test_rooms_that_would_steer_pods_of_others_are_refused(team, mine, owners, words):
     owners = [
         {k: {**v, "namespace": mine.namespace} if v.get("namespace") == "NS" else v for k, v in o.items()}

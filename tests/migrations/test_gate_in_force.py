@@ -46,27 +46,15 @@ def test_the_gate_is_on_while_room_is_reserved():
     assert "prove_gate" not in kinds(outcome), "it is proven in the round in which its key is stored"
 
 
-@pytest.mark.parametrize(
-    ("gate", "intends"),
-    [
-        ({}, False),
-        ({"gate_proven_at_s": NOW - 0.5}, False),
-        ({"gate_proven_at_s": NOW - 1.0 + LOOK_LEAD_S}, False),
-        ({"gate_proven_at_s": NOW - 1.0}, True),
-        ({"gate_proven_at_s": NOW - 0.15, "gate_single": True}, False),
-        ({"gate_proven_at_s": NOW - 0.2, "gate_single": True}, True),
-        ({"gate_failed_at_s": NOW - 0.1}, True),
-    ],
-    ids=[
-        "not proven",
-        "not settled",
-        "about to be settled",
-        "settled",
-        "not settled on one API server",
-        "settled on one API server",
-        "not in force",
-    ],
-)
+@pytest.mark.parametrize(("gate", "intends"), [
+    ({}, False),
+    ({"gate_proven_at_s": NOW - 0.5}, False),
+    ({"gate_proven_at_s": NOW - 1.0 + LOOK_LEAD_S}, False),
+    ({"gate_proven_at_s": NOW - 1.0}, True),
+    ({"gate_proven_at_s": NOW - 0.15, "gate_single": True}, False),
+    ({"gate_proven_at_s": NOW - 0.2, "gate_single": True}, True),
+    ({"gate_failed_at_s": NOW - 0.1}, True),
+], ids=["not proven", "not settled", "about to be settled", "settled", "not settled on one API server", "settled on one API server", "not in force"])  # fmt: skip
 def test_the_intent_waits_until_the_gate_has_settled(gate, intends):
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(**gate))
     assert bool(outcome.status.eviction_requested_at_s) is intends
@@ -96,11 +84,10 @@ def test_the_eviction_is_rehearsed_where_it_may_be_refused_or_others_depend_on_i
     assert ("rehearse_eviction" in kinds(outcome), "evict" in kinds(outcome)) == (rehearsed, not rehearsed)
 
 
-@pytest.mark.parametrize(
-    ("age_s", "gate"),
-    [(PREPARED_S - AWAITED_S + 1.0, {"gate_proven_at_s": NOW - 1.0}), (1.0, {"gate_failed_at_s": NOW - 0.1})],
-    ids=["wanted for a moment only", "not in force"],
-)
+@pytest.mark.parametrize(("age_s", "gate"), [
+    (PREPARED_S - AWAITED_S + 1.0, {"gate_proven_at_s": NOW - 1.0}),
+    (1.0, {"gate_failed_at_s": NOW - 0.1}),
+], ids=["wanted for a moment only", "not in force"])  # fmt: skip
 def test_the_intent_comes_first_where_it_is_what_keeps_the_gate_on(age_s, gate):
     outcome = look(begun(PHASE.EVICTING, age_s), reservation=reservation(), calls=calls(**gate))
     assert outcome.status.eviction_requested_at_s == NOW

@@ -235,11 +235,10 @@ def test_room_is_reserved_while_the_budget_is_used_up_for_the_moment():
     assert kinds(outcome) == ["write_status", "create_reservation"]
 
 
-@pytest.mark.parametrize(
-    ("budgets", "at_once"),
-    [((budget(1),), set()), ((), {(PHASE.RESERVING, False), (PHASE.RESERVING, True)})],
-    ids=["after a rehearsal", "not rehearsed: intent and eviction are one step, as soon as room is held"],
-)
+@pytest.mark.parametrize(("budgets", "at_once"), [
+    ((budget(1),), set()),
+    ((), {(PHASE.RESERVING, False), (PHASE.RESERVING, True)}),
+], ids=["after a rehearsal", "not rehearsed: intent and eviction are one step, as soon as room is held"])  # fmt: skip
 def test_nothing_is_evicted_before_available_intent_and_proof(budgets, at_once):
     free = EvictionResult(EvictionOutcome.EVICTED)
     passed = Calls(dry_run=free, dry_run_at_s=NOW)

@@ -79,86 +79,23 @@ def test_a_crash_after_it_was_made_finds_it_again():
     assert "start_replacement" not in kinds(outcome)
 
 
-@pytest.mark.parametrize(
-    ("extra", "expected", "words"),
-    [
-        (
-            {
-                "start_first": seen(
-                    replacement=replacement(node="", ready=False, unschedulable_message="0/3 nodes")
-                )
-            },
-            (PHASE.RESERVING, "Starting"),
-            "0/3 nodes",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(ready=False))},
-            (PHASE.RESERVING, "ReplacementNotReady"),
-            "not Ready",
-        ),
-        (
-            {"start_first": seen(replacement=replacement())},
-            (PHASE.EVICTING, "Checking"),
-            "is Ready on node/n2",
-        ),
-        ({"start_first": seen(replacement=None)}, (PHASE.FAILED, "ReplacementGone"), "gone"),
-        (
-            {"start_first": seen(replacement=replacement(uid="other"))},
-            (PHASE.FAILED, "ReplacementGone"),
-            "gone",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(deleting=True))},
-            (PHASE.FAILED, "ReplacementGone"),
-            "ended",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(phase=PodPhase.FAILED))},
-            (PHASE.FAILED, "ReplacementGone"),
-            "ended",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(labels=LABELS))},
-            (PHASE.FAILED, "ReplacementGone"),
-            "another pod",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(controller=RS))},
-            (PHASE.FAILED, "OwnerChanged"),
-            "before the old pod was evicted",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(), deployment=deployment(revision="2"))},
-            (PHASE.FAILED, "OwnerChanged"),
-            "rollout",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(), replica_set=None)},
-            (PHASE.FAILED, "OwnerChanged"),
-            "gone",
-        ),
-        (
-            {"start_first": seen(replacement=replacement(), deployment=None)},
-            (PHASE.FAILED, "OwnerChanged"),
-            "Deployment is gone",
-        ),
-        (
-            {"start_first": seen(replacement=replacement()), "target_node": None},
-            (PHASE.FAILED, "TargetNotFound"),
-            "n2 is gone",
-        ),
-        (
-            {"pod": None, "start_first": seen(replacement=replacement())},
-            (PHASE.FAILED, "PodGone"),
-            "does not exist",
-        ),
-        (
-            {"now": NOW + 400, "start_first": seen(replacement=replacement(ready=False))},
-            (PHASE.FAILED, "Timeout"),
-            "within the ttl",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("extra", "expected", "words"), [
+    ({"start_first": seen(replacement=replacement(node="", ready=False, unschedulable_message="0/3 nodes"))}, (PHASE.RESERVING, "Starting"), "0/3 nodes"),
+    ({"start_first": seen(replacement=replacement(ready=False))}, (PHASE.RESERVING, "ReplacementNotReady"), "not Ready"),
+    ({"start_first": seen(replacement=replacement())}, (PHASE.EVICTING, "Checking"), "is Ready on node/n2"),
+    ({"start_first": seen(replacement=None)}, (PHASE.FAILED, "ReplacementGone"), "gone"),
+    ({"start_first": seen(replacement=replacement(uid="other"))}, (PHASE.FAILED, "ReplacementGone"), "gone"),
+    ({"start_first": seen(replacement=replacement(deleting=True))}, (PHASE.FAILED, "ReplacementGone"), "ended"),
+    ({"start_first": seen(replacement=replacement(phase=PodPhase.FAILED))}, (PHASE.FAILED, "ReplacementGone"), "ended"),
+    ({"start_first": seen(replacement=replacement(labels=LABELS))}, (PHASE.FAILED, "ReplacementGone"), "another pod"),
+    ({"start_first": seen(replacement=replacement(controller=RS))}, (PHASE.FAILED, "OwnerChanged"), "before the old pod was evicted"),
+    ({"start_first": seen(replacement=replacement(), deployment=deployment(revision="2"))}, (PHASE.FAILED, "OwnerChanged"), "rollout"),
+    ({"start_first": seen(replacement=replacement(), replica_set=None)}, (PHASE.FAILED, "OwnerChanged"), "gone"),
+    ({"start_first": seen(replacement=replacement(), deployment=None)}, (PHASE.FAILED, "OwnerChanged"), "Deployment is gone"),
+    ({"start_first": seen(replacement=replacement()), "target_node": None}, (PHASE.FAILED, "TargetNotFound"), "n2 is gone"),
+    ({"pod": None, "start_first": seen(replacement=replacement())}, (PHASE.FAILED, "PodGone"), "does not exist"),
+    ({"now": NOW + 400, "start_first": seen(replacement=replacement(ready=False))}, (PHASE.FAILED, "Timeout"), "within the ttl"),
+])  # fmt: skip
 def test_starting(extra, expected, words):
     outcome = look(migration(PHASE.RESERVING), **extra)
     assert said(outcome) == expected

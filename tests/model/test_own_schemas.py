@@ -41,13 +41,8 @@ REQUIREMENTS = {"key": SCALARS[str], "operator": SCALARS[str], "values": {"items
 MAPS = {
     Pairs: {"additionalProperties": SCALARS[str]},
     Resources: {"additionalProperties": {"x-kubernetes-int-or-string": True}},
-    LabelSelector: {
-        "properties": {
-            "matchLabels": {"additionalProperties": SCALARS[str]},
-            "matchExpressions": {"items": {"properties": REQUIREMENTS}},
-        }
-    },
-}
+    LabelSelector: {"properties": {"matchLabels": {"additionalProperties": SCALARS[str]}, "matchExpressions": {"items": {"properties": REQUIREMENTS}}}},
+}  # fmt: skip
 NOT_DECLARED = {
     "spec.template": "read as far as a pod can be read",
     "spec.owners.object.apiVersion": "of Koordinator's type, without meaning here",

@@ -55,16 +55,12 @@ def test_a_quarter_and_at_least_one(replicas, most):
         assert waits(workload(replicas), mine, others, taken=taken) is (taken >= most and replicas > 0)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        pod("p1", ready=False),
-        pod("p1", deleting=True),
-        pod("p1", phase=PodPhase.FAILED, ready=False),
-        pod("p1", node="", phase=PodPhase.PENDING, ready=False),
-    ],
-    ids=["not Ready", "terminating", "failed", "pending"],
-)
+@pytest.mark.parametrize("other", [
+    pod("p1", ready=False),
+    pod("p1", deleting=True),
+    pod("p1", phase=PodPhase.FAILED, ready=False),
+    pod("p1", node="", phase=PodPhase.PENDING, ready=False),
+], ids=["not Ready", "terminating", "failed", "pending"])  # fmt: skip
 def test_what_is_not_available_uses_the_limit_up(other):
     assert not waits(workload(3), pod("p0"), [pod("p1"), pod("p2")])
     assert waits(workload(3), pod("p0"), [other, pod("p2")])
@@ -109,14 +105,11 @@ def test_where_replicas_are_not_known_the_pods_are_counted(kind):
     assert not waits(owner, mine, [*others, pod("ended", phase=PodPhase.SUCCEEDED, ready=False)], taken=1)
 
 
-@pytest.mark.parametrize(
-    ("phase", "requested_s", "counts"),
-    [
-        (MigrationPhase.HANDING_OVER, 0.0, True),
-        (MigrationPhase.EVICTING, NOW, True),
-        (MigrationPhase.EVICTING, 0.0, False),
-    ],
-)
+@pytest.mark.parametrize(("phase", "requested_s", "counts"), [
+    (MigrationPhase.HANDING_OVER, 0.0, True),
+    (MigrationPhase.EVICTING, NOW, True),
+    (MigrationPhase.EVICTING, 0.0, False),
+])  # fmt: skip
 def test_an_evicted_pod_without_a_replacement_is_missing(phase, requested_s, counts):
     """That it was evicted may be written later than the intent."""
     owner = ReservationOwner(controller=ControllerRef(kind="Custom", uid="c"))

@@ -124,13 +124,8 @@ def test_a_disk_is_not_free_before_the_pod_that_leaves_has_ended(decide):
 
 NO_POD_WITHOUT_REVISION = {
     "topologyKey": ZONE,
-    "labelSelector": {
-        "matchExpressions": [
-            {"key": "pod-template-hash", "operator": "DoesNotExist"},
-            {"key": "quiet", "operator": "DoesNotExist"},
-        ]
-    },
-}
+    "labelSelector": {"matchExpressions": [{"key": "pod-template-hash", "operator": "DoesNotExist"}, {"key": "quiet", "operator": "DoesNotExist"}]},
+}  # fmt: skip
 
 
 def db_started_first():

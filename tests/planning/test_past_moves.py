@@ -151,11 +151,10 @@ def test_a_move_whose_podmigration_was_deleted_after_the_eviction_disturbed_its_
     assert History(begun).begun_within_hour() == 1
 
 
-@pytest.mark.parametrize(
-    ("phase", "ended_s", "evicting_s"),
-    [(MigrationPhase.EVICTING, 0.0, NOW - 60), (MigrationPhase.FAILED, NOW - 1, 0.0)],
-    ids=["goes on", "ended"],
-)
+@pytest.mark.parametrize(("phase", "ended_s", "evicting_s"), [
+    (MigrationPhase.EVICTING, 0.0, NOW - 60),
+    (MigrationPhase.FAILED, NOW - 1, 0.0),
+], ids=["goes on", "ended"])  # fmt: skip
 def test_a_move_that_withdrew_its_eviction_disturbs_nobody_once_it_has_ended(phase, ended_s, evicting_s):
     """Until then it counts as one that evicts, since its beginning."""
     planned = finished(

@@ -53,16 +53,13 @@ def names(mask):
     )
 
 
-@pytest.mark.parametrize(
-    ("terms", "allowed"),
-    [
-        ((), {"a", "b", "c"}),
-        ((term("x"),), {"b", "c"}),
-        ((term("x", key=ZONE),), {"c"}),
-        ((term("", operator=Operator.DOES_NOT_EXIST),), {"b", "c"}),
-        ((term("x", namespaces=None),), {"a", "b", "c"}),
-    ],
-)
+@pytest.mark.parametrize(("terms", "allowed"), [
+    ((), {"a", "b", "c"}),
+    ((term("x"),), {"b", "c"}),
+    ((term("x", key=ZONE),), {"c"}),
+    ((term("", operator=Operator.DOES_NOT_EXIST),), {"b", "c"}),
+    ((term("x", namespaces=None),), {"a", "b", "c"}),
+])  # fmt: skip
 def test_a_placeholder_goes_where_no_pod_refuses_it(terms, allowed):
     found, _ = rules(pod("old", *terms, node="a"))
     assert names(found.takes_holder()) == allowed

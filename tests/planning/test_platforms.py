@@ -59,11 +59,10 @@ NO_EVIDENCE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pods", "moves"),
-    [*((p, True) for p in EVIDENCE.values()), *((p, False) for p in NO_EVIDENCE.values())],
-    ids=[*EVIDENCE, *NO_EVIDENCE],
-)
+@pytest.mark.parametrize(("pods", "moves"), [
+    *((p, True) for p in EVIDENCE.values()),
+    *((p, False) for p in NO_EVIDENCE.values()),
+], ids=[*EVIDENCE, *NO_EVIDENCE])  # fmt: skip
 def test_what_shows_that_a_pod_runs_there(decide, app, landings, pods, moves):
     cluster = b.snapshot(OLD, node("arm", ARM), pods(app))
     assert landings(decide(cluster, "NodeTaints")) == ({"web-0": "arm"} if moves else {})

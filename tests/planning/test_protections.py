@@ -38,61 +38,37 @@ def test_an_ordinary_pod_may_move(web, owner):
     assert refusal(web, owner) is None
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda p: p.deleting(), ("Protected", "deletionTimestamp")),
-        (lambda p: p.phase("Succeeded"), ("Protected", "status.phase")),
-        (lambda p: p.set("metadata.ownerReferences", []), ("Protected", "no controller")),
-        (lambda p: p.owner("DaemonSet", "agent"), ("Protected", "DaemonSet agent")),
-        (lambda p: p.owner("Node", "n1", api_version="v1"), ("Protected", "static pod")),
-        (lambda p: p.annotate({"kubernetes.io/config.mirror": "x"}), ("Protected", "static pod")),
-        (lambda p: p.priority(2_000_000_000), ("Protected", "priority")),
-        (lambda p: p.priority(1_000_000), ("Protected", "protections.priorityThreshold")),
-        (lambda p: p.empty_dir(), ("Protected", "protections.localStorage")),
-        (lambda p: p.empty_dir().annotate({SAFE: "true"}), None),
-        (lambda p: p.empty_dir().annotate({SAFE: "yes"}), ("Protected", "protections.localStorage")),
-        (lambda p: p.empty_dir("a").empty_dir("b").annotate({SAFE_VOLUMES: "b, a"}), None),
-        (lambda p: p.empty_dir("a").annotate({SAFE_VOLUMES: ""}), ("Protected", "protections.localStorage")),
-        (
-            lambda p: p.empty_dir("a").empty_dir("b").annotate({SAFE_VOLUMES: "a"}),
-            ("Protected", "protections.localStorage"),
-        ),
-        (
-            lambda p: p.volume({"name": "host", "hostPath": {"path": "/x"}}).annotate({SAFE_VOLUMES: "host"}),
-            None,
-        ),
-        (lambda p: p.claim("data"), ("Protected", "protections.persistentVolumes")),
-        (lambda p: p.claim("data").annotate({SAFE: "true"}), ("Protected", "protections.persistentVolumes")),
-        (lambda p: p.scheduler("other"), ("NotSupported", "other")),
-        (lambda p: p.set("spec.resourceClaims", [{"name": "gpu"}]), ("NotSupported", "spec.resourceClaims")),
-        (
-            lambda p: p.set("spec.volumes", [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]),
-            ("NotSupported", "spec.volumes"),
-        ),
-        (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), ("Protected", "rescheduler.dev/evict")),
-        (
-            lambda p: p.annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
-            ("Protected", "cluster-autoscaler.kubernetes.io/safe-to-evict"),
-        ),
-        (
-            lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "true"}),
-            ("Protected", "karpenter.sh/do-not-disrupt"),
-        ),
-        (
-            lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "1000h"}),
-            ("Protected", "karpenter.sh/do-not-disrupt"),
-        ),
-        (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "1h"}), None),
-        (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "nonsense"}), None),
-        (lambda p: p.empty_dir().annotate({"rescheduler.dev/evict": "true"}), None),
-        (lambda p: p.claim("c").annotate({"descheduler.alpha.kubernetes.io/evict": ""}), None),
-        (
-            lambda p: p.owner("DaemonSet", "agent").annotate({"rescheduler.dev/evict": "true"}),
-            ("Protected", "DaemonSet agent"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "expected"), [
+    (lambda p: p.deleting(), ("Protected", "deletionTimestamp")),
+    (lambda p: p.phase("Succeeded"), ("Protected", "status.phase")),
+    (lambda p: p.set("metadata.ownerReferences", []), ("Protected", "no controller")),
+    (lambda p: p.owner("DaemonSet", "agent"), ("Protected", "DaemonSet agent")),
+    (lambda p: p.owner("Node", "n1", api_version="v1"), ("Protected", "static pod")),
+    (lambda p: p.annotate({"kubernetes.io/config.mirror": "x"}), ("Protected", "static pod")),
+    (lambda p: p.priority(2_000_000_000), ("Protected", "priority")),
+    (lambda p: p.priority(1_000_000), ("Protected", "protections.priorityThreshold")),
+    (lambda p: p.empty_dir(), ("Protected", "protections.localStorage")),
+    (lambda p: p.empty_dir().annotate({SAFE: "true"}), None),
+    (lambda p: p.empty_dir().annotate({SAFE: "yes"}), ("Protected", "protections.localStorage")),
+    (lambda p: p.empty_dir("a").empty_dir("b").annotate({SAFE_VOLUMES: "b, a"}), None),
+    (lambda p: p.empty_dir("a").annotate({SAFE_VOLUMES: ""}), ("Protected", "protections.localStorage")),
+    (lambda p: p.empty_dir("a").empty_dir("b").annotate({SAFE_VOLUMES: "a"}), ("Protected", "protections.localStorage")),
+    (lambda p: p.volume({"name": "host", "hostPath": {"path": "/x"}}).annotate({SAFE_VOLUMES: "host"}), None),
+    (lambda p: p.claim("data"), ("Protected", "protections.persistentVolumes")),
+    (lambda p: p.claim("data").annotate({SAFE: "true"}), ("Protected", "protections.persistentVolumes")),
+    (lambda p: p.scheduler("other"), ("NotSupported", "other")),
+    (lambda p: p.set("spec.resourceClaims", [{"name": "gpu"}]), ("NotSupported", "spec.resourceClaims")),
+    (lambda p: p.set("spec.volumes", [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]), ("NotSupported", "spec.volumes")),
+    (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), ("Protected", "rescheduler.dev/evict")),
+    (lambda p: p.annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}), ("Protected", "cluster-autoscaler.kubernetes.io/safe-to-evict")),
+    (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "true"}), ("Protected", "karpenter.sh/do-not-disrupt")),
+    (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "1000h"}), ("Protected", "karpenter.sh/do-not-disrupt")),
+    (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "1h"}), None),
+    (lambda p: p.annotate({"karpenter.sh/do-not-disrupt": "nonsense"}), None),
+    (lambda p: p.empty_dir().annotate({"rescheduler.dev/evict": "true"}), None),
+    (lambda p: p.claim("c").annotate({"descheduler.alpha.kubernetes.io/evict": ""}), None),
+    (lambda p: p.owner("DaemonSet", "agent").annotate({"rescheduler.dev/evict": "true"}), ("Protected", "DaemonSet agent")),
+])  # fmt: skip
 def test_pods(web, owner, change, expected):
     assert refusal(change(web), owner) == expected
 

@@ -84,33 +84,18 @@ def test_a_pod_steps_aside_for_a_reservation():
     assert (before.pending_pods, after.pending_pods) == (0, 0), "no pod waits"
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        room(make_room=False),
-        room(told=(refused("BeyondShare"),)),
-        room(told=()),
-        room(told=(refused(since_s=b.NOW_S - 30),)),
-        room(deleting=True),
-        room(unreadable="spec.ttl"),
-        room(template=None),
-        room(making=MakingRoom(node="n1", moves=1, attempt="x", since_s=1.0)),
-        room(cpu=1000),
-        room(phase=ReservationPhase.AVAILABLE),
-    ],
-    ids=[
-        "not asked for",
-        "beyond its share",
-        "not looked at",
-        "since a moment",
-        "deleted",
-        "unreadable",
-        "no template",
-        "under way",
-        "fits",
-        "held",
-    ],
-)
+@pytest.mark.parametrize("one", [
+    room(make_room=False),
+    room(told=(refused("BeyondShare"),)),
+    room(told=()),
+    room(told=(refused(since_s=b.NOW_S - 30),)),
+    room(deleting=True),
+    room(unreadable="spec.ttl"),
+    room(template=None),
+    room(making=MakingRoom(node="n1", moves=1, attempt="x", since_s=1.0)),
+    room(cpu=1000),
+    room(phase=ReservationPhase.AVAILABLE),
+], ids=["not asked for", "beyond its share", "not looked at", "since a moment", "deleted", "unreadable", "no template", "under way", "fits", "held"])  # fmt: skip
 def test_nobody_steps_aside_for(one):
     assert steps(made(*nodes("2", "1"), *web("a", "n1"), rooms=[one])) == []
 

@@ -24,11 +24,8 @@ APART = {
 """Pods of one revision keep apart. The API server adds the revision to the selector of each pod."""
 STORED = {
     **APART,
-    "labelSelector": {
-        "matchLabels": {"app": "web"},
-        "matchExpressions": [{"key": "pod-template-hash", "operator": "In", "values": ["1"]}],
-    },
-}
+    "labelSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "pod-template-hash", "operator": "In", "values": ["1"]}]},
+}  # fmt: skip
 NOT_IN_SPREAD = {"nodeAffinityPolicy": "Ignore"}
 
 

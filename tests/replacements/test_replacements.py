@@ -15,7 +15,6 @@ from rescheduler.testing import builders as b
 
 REVISION = "controller-revision-hash"
 NODES = (b.node("n1"), b.node("n2"))
-MINUTE_S = 60.0
 
 
 def comes_back(name, *objects, rules=None, admitted=None):

@@ -154,22 +154,19 @@ def test_any_pod_of_a_replicaset_takes_the_room_of_a_move():
 SELECTOR = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 
 
-@pytest.mark.parametrize(
-    ("owner", "matches"),
-    [
-        (ReservationOwner(), False),
-        (ReservationOwner(object=ObjectRef()), False),
-        (ReservationOwner(label_selector=LabelSelector()), False),
-        (ReservationOwner(object=ObjectRef(namespace="default", name="a")), True),
-        (ReservationOwner(object=ObjectRef(name="a", uid="other")), False),
-        (ReservationOwner(controller=ControllerRef(uid="rs")), True),
-        (ReservationOwner(controller=ControllerRef(kind="Deployment", name="web")), True),
-        (ReservationOwner(controller=ControllerRef(name="web-1", namespace="elsewhere")), False),
-        (ReservationOwner(label_selector=SELECTOR), True),
-        (ReservationOwner(label_selector=SELECTOR, controller=ControllerRef(uid="other")), False),
-        (ReservationOwner(label_selector=SELECTOR, object=ObjectRef(name="a")), True),
-    ],
-)
+@pytest.mark.parametrize(("owner", "matches"), [
+    (ReservationOwner(), False),
+    (ReservationOwner(object=ObjectRef()), False),
+    (ReservationOwner(label_selector=LabelSelector()), False),
+    (ReservationOwner(object=ObjectRef(namespace="default", name="a")), True),
+    (ReservationOwner(object=ObjectRef(name="a", uid="other")), False),
+    (ReservationOwner(controller=ControllerRef(uid="rs")), True),
+    (ReservationOwner(controller=ControllerRef(kind="Deployment", name="web")), True),
+    (ReservationOwner(controller=ControllerRef(name="web-1", namespace="elsewhere")), False),
+    (ReservationOwner(label_selector=SELECTOR), True),
+    (ReservationOwner(label_selector=SELECTOR, controller=ControllerRef(uid="other")), False),
+    (ReservationOwner(label_selector=SELECTOR, object=ObjectRef(name="a")), True),
+])  # fmt: skip
 def test_fields_of_one_owner_are_anded_and_an_empty_owner_matches_nobody(owner, matches):
     assert owner_matches(owner, pod("a"), (RS, DEPLOYMENT)) is matches
     assert not (empty_owner(owner) and matches)

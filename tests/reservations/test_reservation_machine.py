@@ -132,14 +132,11 @@ def test_a_placeholder_that_has_just_been_made_and_has_ended_stands_for_a_while(
 QUEUE = "queue.example.com/admission"
 
 
-@pytest.mark.parametrize(
-    ("gates", "age_s", "said"),
-    [
-        ((QUEUE,), 0, f"by the scheduling gate {QUEUE}: it must leave out namespace default"),
-        ((QUEUE, names.GATE_ROOM), 0, f"by the scheduling gate {QUEUE}: it must leave out"),
-        ((), 30, "default-scheduler has neither bound nor refused its placeholder default/holder"),
-    ],
-)
+@pytest.mark.parametrize(("gates", "age_s", "said"), [
+    ((QUEUE,), 0, f"by the scheduling gate {QUEUE}: it must leave out namespace default"),
+    ((QUEUE, names.GATE_ROOM), 0, f"by the scheduling gate {QUEUE}: it must leave out"),
+    ((), 30, "default-scheduler has neither bound nor refused its placeholder default/holder"),
+])  # fmt: skip
 @pytest.mark.parametrize("fields", [{}, {"make_room": True}])
 def test_a_placeholder_that_no_scheduler_looks_at_is_told_with_the_reason(gates, age_s, said, fields):
     waiting = placeholder("", created=NOW - age_s)
@@ -201,30 +198,24 @@ def test_no_node_is_said_and_nothing_made():
     assert condition(outcome.status.conditions, "Scheduled").message == "0/3 nodes"
 
 
-@pytest.mark.parametrize(
-    ("node", "phase"),
-    [
-        (NODE, ReservationPhase.AVAILABLE),
-        (replace(NODE, unschedulable=True), ReservationPhase.WAITING),
-        (replace(NODE, ready=False), ReservationPhase.WAITING),
-        (None, ReservationPhase.FAILED),
-    ],
-)
+@pytest.mark.parametrize(("node", "phase"), [
+    (NODE, ReservationPhase.AVAILABLE),
+    (replace(NODE, unschedulable=True), ReservationPhase.WAITING),
+    (replace(NODE, ready=False), ReservationPhase.WAITING),
+    (None, ReservationPhase.FAILED),
+])  # fmt: skip
 def test_available_only_on_a_usable_node(node, phase):
     outcome = look(reservation(), placeholder=placeholder(), node=node)
     assert outcome.status.phase is phase
     assert outcome.status.allocatable == (ROOM)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"owners": ()}, "spec.owners is empty"),
-        ({"owners": (ReservationOwner(),)}, "names no pod"),
-        ({"ttl_s": 5.0, "expires_at_s": NOW + 5}, "exclude each other"),
-        ({"template": None}, "spec.template"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"owners": ()}, "spec.owners is empty"),
+    ({"owners": (ReservationOwner(),)}, "names no pod"),
+    ({"ttl_s": 5.0, "expires_at_s": NOW + 5}, "exclude each other"),
+    ({"template": None}, "spec.template"),
+])  # fmt: skip
 def test_what_cannot_be_served_is_refused_with_words(fields, words):
     outcome = look(reservation(**fields))
     assert outcome.status.phase is ReservationPhase.FAILED
@@ -285,15 +276,11 @@ def anywhere(phase=ReservationPhase.AVAILABLE, **fields):
     return reservation(phase, template_node="", **fields)
 
 
-@pytest.mark.parametrize(
-    ("lost", "deleted"),
-    [
-        (None, []),
-        (placeholder(deleting=True), []),
-        (replace(placeholder(phase=PodPhase.FAILED), created_at_s=NOW - 60.0), ["delete_placeholder"]),
-    ],
-    ids=["gone", "deleting", "failed"],
-)
+@pytest.mark.parametrize(("lost", "deleted"), [
+    (None, []),
+    (placeholder(deleting=True), []),
+    (replace(placeholder(phase=PodPhase.FAILED), created_at_s=NOW - 60.0), ["delete_placeholder"]),
+], ids=["gone", "deleting", "failed"])  # fmt: skip
 def test_a_room_that_may_be_anywhere_is_placed_anew_when_its_placeholder_is_lost(lost, deleted):
     outcome = look(anywhere(), placeholder=lost)
     assert outcome.status.phase is ReservationPhase.PENDING
@@ -329,15 +316,11 @@ def test_after_a_crash_between_status_and_deletion_the_bad_node_is_left_in_the_e
     assert "delete_placeholder" in kinds(outcome)
 
 
-@pytest.mark.parametrize(
-    "counted_on",
-    [
-        {"annotations": LabelSet({names.ANNOTATION_MIGRATION: "default/m"})},
-        {"template_node": "n2"},
-        {"current": CLAIMED},
-    ],
-    ids=["made for a move", "its node is named", "claimed"],
-)
+@pytest.mark.parametrize("counted_on", [
+    {"annotations": LabelSet({names.ANNOTATION_MIGRATION: "default/m"})},
+    {"template_node": "n2"},
+    {"current": CLAIMED},
+], ids=["made for a move", "its node is named", "claimed"])  # fmt: skip
 def test_a_room_that_somebody_counts_on_fails_where_it_is(counted_on):
     room = reservation(ReservationPhase.AVAILABLE, **{"template_node": "", **counted_on})
     assert look(room, placeholder=None).status.phase is not ReservationPhase.PENDING

@@ -293,15 +293,12 @@ def test_it_does_not_expire_while_a_claimant_is_on_its_way_and_leaves_owners_alo
     assert [o.name for o in ended.status.current_owners] == ["b"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"template": PodSpec()}, "requests nothing"),
-        ({"template": PodSpec(requests=cpu(1), host_ports=(HostPort("TCP", "", 80),))}, "host ports"),
-        ({"template": PodSpec(requests=cpu(1), resource_claims=True)}, "resourceClaims"),
-        ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, "soft"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"template": PodSpec()}, "requests nothing"),
+    ({"template": PodSpec(requests=cpu(1), host_ports=(HostPort("TCP", "", 80),))}, "host ports"),
+    ({"template": PodSpec(requests=cpu(1), resource_claims=True)}, "resourceClaims"),
+    ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, "soft"),
+])  # fmt: skip
 def test_rooms_that_cannot_be_shared_are_refused_with_words(fields, words):
     outcome = look(shared(phase=ReservationPhase.PENDING, **fields))
     assert outcome.status.phase is ReservationPhase.FAILED
@@ -335,25 +332,16 @@ ANY_VALUE = LabelSelector(
 WHO = LabelSelector((Requirement("example.org/who", Operator.IN, ("a", "b")),))
 
 
-@pytest.mark.parametrize(
-    ("owner", "keys"),
-    [
-        (ReservationOwner(object=ObjectRef("ns", "p")), ("object.ns.p",)),
-        (ReservationOwner(object=ObjectRef("", "p")), ("object..p",)),
-        (ReservationOwner(label_selector=WHO), ("label..example.org__who.a", "label..example.org__who.b")),
-        (
-            ReservationOwner(object=ObjectRef("ns"), label_selector=WHO),
-            ("label.ns.example.org__who.a", "label.ns.example.org__who.b"),
-        ),
-        (
-            ReservationOwner(object=ObjectRef("ns"), label_selector=ANY_VALUE),
-            ("labelled.ns.example.org__who",),
-        ),
-        (ReservationOwner(label_selector=WHO, controller=ControllerRef(uid="u")), ()),
-        (ReservationOwner(label_selector=ANY_VALUE), ("labelled..example.org__who",)),
-        (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.DOES_NOT_EXIST),))), ()),
-    ],
-)
+@pytest.mark.parametrize(("owner", "keys"), [
+    (ReservationOwner(object=ObjectRef("ns", "p")), ("object.ns.p",)),
+    (ReservationOwner(object=ObjectRef("", "p")), ("object..p",)),
+    (ReservationOwner(label_selector=WHO), ("label..example.org__who.a", "label..example.org__who.b")),
+    (ReservationOwner(object=ObjectRef("ns"), label_selector=WHO), ("label.ns.example.org__who.a", "label.ns.example.org__who.b")),
+    (ReservationOwner(object=ObjectRef("ns"), label_selector=ANY_VALUE), ("labelled.ns.example.org__who",)),
+    (ReservationOwner(label_selector=WHO, controller=ControllerRef(uid="u")), ()),
+    (ReservationOwner(label_selector=ANY_VALUE), ("labelled..example.org__who",)),
+    (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.DOES_NOT_EXIST),))), ()),
+])  # fmt: skip
 def test_owners_without_a_controller_are_found_by_name_or_label(owner, keys):
     assert keys_of_owner(owner) == keys
     found = keys_of_pod("ns", "p", {"example.org/who": "b"}.items())

@@ -18,9 +18,6 @@ from rescheduler.model.names import ANNOTATION_MIGRATION
 sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 from scenes import Scene
 
-TAINT = {"key": admission.TAINT, "value": "yes", "effect": "NoSchedule"}
-
-
 FEW = 3
 
 

@@ -228,23 +228,13 @@ def test_only_the_time_of_slow_answers_while_a_pod_is_gated_counts(spans, covere
     assert covered_s(spans, 10.0, 70.0) == covered
 
 
-@pytest.mark.parametrize(
-    ("by_s", "evicted_s", "born_s", "excused"),
-    [
-        (-65.0, 1.0, 5.0, True),
-        (65.0, 1.0, 5.0, True),
-        (7.0, 1.0, 5.0, False),
-        (-65.0, 4.0, 5.0, False),
-        (-65.0, 1.0, 2.0, False),
-    ],
-    ids=[
-        "set back in between",
-        "set forward by more than the gate is valid",
-        "set forward",
-        "set before the eviction",
-        "set after the replacement came",
-    ],
-)
+@pytest.mark.parametrize(("by_s", "evicted_s", "born_s", "excused"), [
+    (-65.0, 1.0, 5.0, True),
+    (65.0, 1.0, 5.0, True),
+    (7.0, 1.0, 5.0, False),
+    (-65.0, 4.0, 5.0, False),
+    (-65.0, 1.0, 2.0, False),
+], ids=["set back in between", "set forward by more than the gate is valid", "set forward", "set before the eviction", "set after the replacement came"])  # fmt: skip
 def test_only_a_clock_that_is_set_far_before_the_replacement_comes_is_excused(
     by_s, evicted_s, born_s, excused
 ):

@@ -22,13 +22,9 @@ EXPECTED = {
     "zones with an empty name beside nodes without a zone, by default spread": [],
     "a bound volume whose affinity names another node by a field": [],
     "a free volume whose affinity names another node by a field, and its zone": [],
-    "a volume whose affinity has a malformed field": [
-        ("VolumeBinding", "node(s) didn't match PersistentVolume's node affinity")
-    ],
+    "a volume whose affinity has a malformed field": [("VolumeBinding", "node(s) didn't match PersistentVolume's node affinity")],
     "unknown operator in node affinity": [AFFINITY],
-    "unknown operator in preferred node affinity": [
-        ("PreScore", 'running PreScore plugin "NodeAffinity": "Within" is not a valid node selector operator')
-    ],
+    "unknown operator in preferred node affinity": [("PreScore", 'running PreScore plugin "NodeAffinity": "Within" is not a valid node selector operator')],
     "preferred node affinity of weight 0 that is malformed": [],
     "a value that no label has, among others": [AFFINITY],
     "a key that no label has": [AFFINITY],
@@ -38,22 +34,11 @@ EXPECTED = {
     "NotIn and DoesNotExist on a missing label": [],
     "In on a missing label": [AFFINITY],
     "malformed anti-affinity": [("InterPodAffinity", f"parsing pod: requiredAntiAffinityTerms: {WITHIN}")],
-    "malformed required and preferred pod affinity": [
-        (
-            "InterPodAffinity",
-            f"parsing pod: [requiredAntiAffinityTerms: {WITHIN}, preferredAffinityTerms: {WITHIN}]",
-        )
-    ],
+    "malformed required and preferred pod affinity": [("InterPodAffinity", f"parsing pod: [requiredAntiAffinityTerms: {WITHIN}, preferredAffinityTerms: {WITHIN}]")],
     "a running pod's malformed anti-affinity": [],
-    "malformed hard spread": [
-        ("PodTopologySpread", f"{HARD}: obtaining pod's hard topology spread constraints: {WITHIN}")
-    ],
-    "malformed soft spread": [
-        ("PreScore", f"{SOFT}: obtaining pod's soft topology spread constraints: {WITHIN}")
-    ],
-    "malformed preferences, and affinity to a nominated pod": [
-        ("InterPodAffinity", "node(s) didn't match pod affinity rules")
-    ],
+    "malformed hard spread": [("PodTopologySpread", f"{HARD}: obtaining pod's hard topology spread constraints: {WITHIN}")],
+    "malformed soft spread": [("PreScore", f"{SOFT}: obtaining pod's soft topology spread constraints: {WITHIN}")],
+    "malformed preferences, and affinity to a nominated pod": [("InterPodAffinity", "node(s) didn't match pod affinity rules")],
     "a resource that no node offers, ignored, beside devices": [("DynamicResources", "cannot fit resource")],
     "allocatable of 0": [],
     "allocatable of 0 and a request": [("NodeResourcesFit", "Insufficient cpu")],
@@ -68,15 +53,11 @@ EXPECTED = {
     "a claim that asks for a volume of another claim": [IMMEDIATE],
     "a volume that is kept for a claim that names another": [IMMEDIATE],
     "a volume whose zones have an empty one among them": [],
-    "a claim and a volume of different attributes": [
-        ("VolumeBinding", "node(s) didn't find available persistent volumes to bind")
-    ],
+    "a claim and a volume of different attributes": [("VolumeBinding", "node(s) didn't find available persistent volumes to bind")],
     "a claim and a volume of the same attributes": [],
-    "a claim with a malformed selector": [
-        ("VolumeBinding", f"{FILTER}: error creating internal label selector for claim: default/c: {WITHIN}")
-    ],
+    "a claim with a malformed selector": [("VolumeBinding", f"{FILTER}: error creating internal label selector for claim: default/c: {WITHIN}")],
     "a class that does not exist": [IMMEDIATE],
-}
+}  # fmt: skip
 
 
 def on_node_a(asked):

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from rescheduler.scheduling.framework import ShapePoint
 from rescheduler.scheduling.resource_scores import _percent, broken_line
 
-AMOUNT = st.integers(0, 2**46 - 1)
-
 
 @given(whole=st.integers(1, 2**46 - 1), times=st.integers(0, 100), shift=st.integers(-2, 2))
 def test_percent_is_exact_around_whole_percents(whole, times, shift):

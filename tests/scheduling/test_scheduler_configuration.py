@@ -131,83 +131,28 @@ def profiles(*given):
 ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s", "resourceLock": "leases"}
 
 
-@pytest.mark.parametrize(
-    ("bad", "words", "path"),
-    [
-        (document() | {"parallelism": 0}, "parallelism is 0 (use 1 or more", ("parallelism",)),
-        (document() | {"parallelism": "x"}, "parallelism", ("parallelism",)),
-        (document() | {"percentageOfNodesToScore": 101}, "is 101", ("percentageOfNodesToScore",)),
-        (
-            document(percentageOfNodesToScore=-1),
-            "profiles[0].percentageOfNodesToScore is -1",
-            ("profiles", 0, "percentageOfNodesToScore"),
-        ),
-        (document() | {"podInitialBackoffSeconds": 0}, "is 0", ("podInitialBackoffSeconds",)),
-        (document() | {"podInitialBackoffSeconds": 11}, "less than", ("podMaxBackoffSeconds",)),
-        (
-            document() | {"podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 4},
-            "is 4, less than podInitialBackoffSeconds (5)",
-            ("podMaxBackoffSeconds",),
-        ),
-        (
-            document() | {"leaderElection": {**ELECTION, "renewDeadline": "15s"}},
-            "no longer than renewDeadline",
-            ("leaderElection", "leaseDuration"),
-        ),
-        (
-            document() | {"leaderElection": {**ELECTION, "resourceLock": "endpoints"}},
-            "'endpoints'",
-            ("leaderElection", "resourceLock"),
-        ),
-        (
-            document() | {"leaderElection": {**ELECTION, "retryPeriod": "soon"}},
-            "soon",
-            ("leaderElection", "retryPeriod"),
-        ),
-        (document() | {"clientConnection": {"burst": -1}}, "is -1", ("clientConnection", "burst")),
-        (
-            profiles({"schedulerName": "a"}, {}),
-            "profiles[1].schedulerName is missing",
-            ("profiles", 1, "schedulerName"),
-        ),
-        (
-            profiles(queue(enabled=["PrioritySort", "NodeName"])),
-            "several plugins",
-            ("profiles", 0, "plugins", "queueSort", "enabled"),
-        ),
-        (
-            profiles(queue(enabled=["NodeName"])),
-            "NodeName does not sort the queue",
-            ("profiles", 0, "plugins", "queueSort", "enabled"),
-        ),
-        (profiles(queue(disabled=["*"])), "no plugin that sorts", ("profiles", 0, "plugins", "queueSort")),
-        (
-            profiles(queue(), queue(name="b", enabled=["PrioritySort"])),
-            "differs from that of the first profile",
-            ("profiles", 1, "plugins", "queueSort"),
-        ),
-        (
-            with_args("VolumeBinding", bindTimeoutSeconds=-1),
-            "bindTimeoutSeconds is -1",
-            ("profiles", 0, "pluginConfig", 0),
-        ),
-        (
-            with_args("DefaultPreemption", minCandidateNodesPercentage=101),
-            "is 101",
-            ("profiles", 0, "pluginConfig", 0),
-        ),
-        (
-            with_args("DefaultPreemption", minCandidateNodesAbsolute=-1),
-            "is -1",
-            ("profiles", 0, "pluginConfig", 0),
-        ),
-        (
-            with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
-            "both 0",
-            ("profiles", 0, "pluginConfig", 0),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("bad", "words", "path"), [
+    (document() | {"parallelism": 0}, "parallelism is 0 (use 1 or more", ("parallelism",)),
+    (document() | {"parallelism": "x"}, "parallelism", ("parallelism",)),
+    (document() | {"percentageOfNodesToScore": 101}, "is 101", ("percentageOfNodesToScore",)),
+    (document(percentageOfNodesToScore=-1), "profiles[0].percentageOfNodesToScore is -1", ("profiles", 0, "percentageOfNodesToScore")),
+    (document() | {"podInitialBackoffSeconds": 0}, "is 0", ("podInitialBackoffSeconds",)),
+    (document() | {"podInitialBackoffSeconds": 11}, "less than", ("podMaxBackoffSeconds",)),
+    (document() | {"podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 4}, "is 4, less than podInitialBackoffSeconds (5)", ("podMaxBackoffSeconds",)),
+    (document() | {"leaderElection": {**ELECTION, "renewDeadline": "15s"}}, "no longer than renewDeadline", ("leaderElection", "leaseDuration")),
+    (document() | {"leaderElection": {**ELECTION, "resourceLock": "endpoints"}}, "'endpoints'", ("leaderElection", "resourceLock")),
+    (document() | {"leaderElection": {**ELECTION, "retryPeriod": "soon"}}, "soon", ("leaderElection", "retryPeriod")),
+    (document() | {"clientConnection": {"burst": -1}}, "is -1", ("clientConnection", "burst")),
+    (profiles({"schedulerName": "a"}, {}), "profiles[1].schedulerName is missing", ("profiles", 1, "schedulerName")),
+    (profiles(queue(enabled=["PrioritySort", "NodeName"])), "several plugins", ("profiles", 0, "plugins", "queueSort", "enabled")),
+    (profiles(queue(enabled=["NodeName"])), "NodeName does not sort the queue", ("profiles", 0, "plugins", "queueSort", "enabled")),
+    (profiles(queue(disabled=["*"])), "no plugin that sorts", ("profiles", 0, "plugins", "queueSort")),
+    (profiles(queue(), queue(name="b", enabled=["PrioritySort"])), "differs from that of the first profile", ("profiles", 1, "plugins", "queueSort")),
+    (with_args("VolumeBinding", bindTimeoutSeconds=-1), "bindTimeoutSeconds is -1", ("profiles", 0, "pluginConfig", 0)),
+    (with_args("DefaultPreemption", minCandidateNodesPercentage=101), "is 101", ("profiles", 0, "pluginConfig", 0)),
+    (with_args("DefaultPreemption", minCandidateNodesAbsolute=-1), "is -1", ("profiles", 0, "pluginConfig", 0)),
+    (with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0), "both 0", ("profiles", 0, "pluginConfig", 0)),
+])  # fmt: skip
 def test_what_changes_no_verdict_is_refused_as_kube_scheduler_refuses_it(bad, words, path):
     with pytest.raises(SchedulerConfigurationError) as refused:
         parse_scheduler_configuration(bad)
