@@ -72,42 +72,26 @@ REFUSED: Final = {
     "a profile that scores fewer than no nodes": document(percentageOfNodesToScore=-1),
     "no first wait": {**document(), "podInitialBackoffSeconds": 0},
     "a first wait longer than the last": {**document(), "podInitialBackoffSeconds": 11},
-    "two sorters of the queue": document(
-        plugins={"queueSort": {"enabled": [{"name": "PrioritySort"}, {"name": "NodeName"}]}}
-    ),
+    "two sorters of the queue": document(plugins={"queueSort": {"enabled": [{"name": "PrioritySort"}, {"name": "NodeName"}]}}),
     "a sorter that does not sort": document(plugins={"queueSort": {"enabled": [{"name": "NodeName"}]}}),
     "no sorter of the queue": document(plugins={"queueSort": {"disabled": [{"name": "*"}]}}),
-    "queues sorted in two ways": document(
-        {"schedulerName": "default-scheduler"},
-        {"schedulerName": "b", "plugins": {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}},
-    ),
+    "queues sorted in two ways": document({"schedulerName": "default-scheduler"},
+        {"schedulerName": "b", "plugins": {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}}),
     "a profile without a name": document({"schedulerName": "default-scheduler"}, {}),
-    "a lease no longer than its renewal": {
-        **document(),
-        "leaderElection": {"leaderElect": True, "leaseDuration": "10s"},
-    },
-    "another lock than leases": {
-        **document(),
-        "leaderElection": {"leaderElect": True, "resourceLock": "endpoints"},
-    },
+    "a lease no longer than its renewal": {**document(), "leaderElection": {"leaderElect": True, "leaseDuration": "10s"}},
+    "another lock than leases": {**document(), "leaderElection": {"leaderElect": True, "resourceLock": "endpoints"}},
     "a burst below nothing": {**document(), "clientConnection": {"burst": -1}},
     "binding that times out before it begins": arguments("VolumeBinding", bindTimeoutSeconds=-1),
-    "preemption that looks at no node": arguments(
-        "DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0
-    ),
+    "preemption that looks at no node": arguments("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
     "preemption that looks at 101 %": arguments("DefaultPreemption", minCandidateNodesPercentage=101),
     "a strategy without a type": _strategy(resources=_CPU),
-    "a ratio that is not used": _strategy(
-        type="MostAllocated", resources=_CPU, requestedToCapacityRatio=_SHAPE
-    ),
+    "a ratio that is not used": _strategy(type="MostAllocated", resources=_CPU, requestedToCapacityRatio=_SHAPE),
     "a ratio that is missing": _strategy(type="RequestedToCapacityRatio", resources=_CPU),
     "a resource of weight 101": _weighing(101),
     "a resource of weight -1": _weighing(-1),
     "an ignored resource that is none": arguments("NodeResourcesFit", ignoredResources=["a/b/c"]),
     "an ignored group that is none": arguments("NodeResourcesFit", ignoredResourceGroups=["a.example/b"]),
-    "balance of weight 2": arguments(
-        "NodeResourcesBalancedAllocation", resources=[{"name": "cpu", "weight": 2}]
-    ),
+    "balance of weight 2": arguments("NodeResourcesBalancedAllocation", resources=[{"name": "cpu", "weight": 2}]),
     "balance of a resource twice": arguments("NodeResourcesBalancedAllocation", resources=_CPU * 2),
     "an unknown action": _listed({**_HARD, "whenUnsatisfiable": "Never"}),
     "no action": _listed({"maxSkew": 1, "topologyKey": ZONE}),
@@ -115,13 +99,9 @@ REFUSED: Final = {
     "a skew of 0": _listed({**_HARD, "maxSkew": 0}),
     "a constraint twice": _listed(_HARD, _HARD),
     "a shape out of range": arguments("VolumeBinding", shape=[{"utilization": 5, "score": 11}]),
-    "a shape that does not rise": arguments(
-        "VolumeBinding", shape=[{"utilization": 5, "score": 1}, {"utilization": 5, "score": 2}]
-    ),
-    "added affinity that is malformed": _added(
-        {"matchExpressions": [{"key": "a", "operator": "In", "values": ["{}"]}]}
-    ),
-}
+    "a shape that does not rise": arguments("VolumeBinding", shape=[{"utilization": 5, "score": 1}, {"utilization": 5, "score": 2}]),
+    "added affinity that is malformed": _added({"matchExpressions": [{"key": "a", "operator": "In", "values": ["{}"]}]}),
+}  # fmt: skip
 
 TAKEN: Final = {
     "what changes no verdict": {

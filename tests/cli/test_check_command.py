@@ -191,25 +191,13 @@ def restored(api, paths):
         until(lambda path=path: api.get(path).status == 404)
 
 
-@pytest.mark.parametrize(
-    ("line", "paths", "message", "folder"),
-    [
-        (
-            "crds",
-            ["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/headrooms.rescheduler.dev"],
-            "headrooms of rescheduler.dev/v1alpha1 are not served",
-            "crds",
-        ),
-        ("gate", [GATE], "missing: no pod is moved", ""),
-        (
-            "policies",
-            [f"{ADMISSION}/validatingadmissionpolicies/controller-pods.rescheduler.dev"],
-            "admission policies are missing: controller-pods.rescheduler.dev",
-            "",
-        ),
-    ],
-    ids=["crds", "gate", "policies"],
-)
+@pytest.mark.parametrize(("line", "paths", "message", "folder"), [
+    ("crds", ["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/headrooms.rescheduler.dev"],
+        "headrooms of rescheduler.dev/v1alpha1 are not served", "crds"),
+    ("gate", [GATE], "missing: no pod is moved", ""),
+    ("policies", [f"{ADMISSION}/validatingadmissionpolicies/controller-pods.rescheduler.dev"],
+        "admission policies are missing: controller-pods.rescheduler.dev", ""),
+], ids=["crds", "gate", "policies"])  # fmt: skip
 def test_the_remedy_mends_what_is_missing(check, work, line, paths, message, folder):  # noqa: PLR0917
     wanted = [one for one in manifests.load(manifests.FOLDER / folder) if manifests.path_of(one) in paths]
     assert len(wanted) == len(paths)

@@ -11,16 +11,11 @@ LEADERS = {
     "the same": ("v1 configmap rescheduler/rescheduler config.yaml", ""),
     "a newer version, which is taken in seconds": ("v0 configmap rescheduler/rescheduler config.yaml", ""),
     "of a release that does not say": ("", ""),
-    "a file": (
-        "v2 /etc/its.yaml",
-        f"c-1 does not go by {MAP}, but by /etc/its.yaml: judge by it with --config",
-    ),
-    "another ConfigMap": (
-        "v2 configmap rescheduler/other config.yaml",
-        f"c-1 does not go by {MAP}, but by configmap rescheduler/other config.yaml: judge by it with --config",
-    ),
+    "a file": ("v2 /etc/its.yaml", f"c-1 does not go by {MAP}, but by /etc/its.yaml: judge by it with --config"),
+    "another ConfigMap": ("v2 configmap rescheduler/other config.yaml",
+        f"c-1 does not go by {MAP}, but by configmap rescheduler/other config.yaml: judge by it with --config"),
     "no document": ("careful ", f"c-1 does not go by {MAP}, but by no document"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LEADERS)

@@ -69,39 +69,24 @@ CONFIGURATIONS = {
     "a key twice": (f"{HEAD}interval: 1m\ninterval: 2m\n", ":4: duplicate key 'interval'"),
     "a policy as a text": (f"{HEAD}policies: [NodeTaints]\n", ":3: policies[0]: has no name"),
     "policies as a mapping": (f"{HEAD}policies: {{NodeTaints: {{}}}}\n", ":3: policies: is not a list"),
-    "a label with a blank": (
-        f"{HEAD}policies: [{{name: NodeTaints, labelSelector: {{matchLabels: {{'a b': c}}}}}}]\n",
-        "policies[0].labelSelector: 'a b' is no key of a label",
-    ),
-    "a value with a blank": (
-        f"{HEAD}policies: [{{name: NodeTaints, labelSelector: {{matchLabels: {{a: b c}}}}}}]\n",
-        "policies[0].labelSelector: 'b c' is no value of a label",
-    ),
-    "a key in an expression": (
-        f"{HEAD}policies: [{{name: NodeTaints, labelSelector: {{matchExpressions: [{{key: -a, operator: Exists}}]}}}}]\n",
-        "'-a' is no key of a label",
-    ),
-    "a label of nodes": (
-        f"{HEAD}policies: [{{name: NodeTaints, nodeSelector: {{'pool=': a}}}}]\n",
-        "policies[0].nodeSelector: 'pool=' is no key of a label",
-    ),
-    "a protected label": (
-        f"{HEAD}protections: {{labelSelector: {{matchLabels: {{a/b/c: d}}}}}}\n",
-        ":3: protections",
-    ),
-    "thresholds crossed": (
-        f"{HEAD}policies: [{{name: LowNodeUtilization, thresholds: {{cpu: 80}}, targetThresholds: {{cpu: 20}}}}]\n",
-        "above its targetThreshold 20",
-    ),
+    "a label with a blank": (f"{HEAD}policies: [{{name: NodeTaints, labelSelector: {{matchLabels: {{'a b': c}}}}}}]\n",
+        "policies[0].labelSelector: 'a b' is no key of a label"),
+    "a value with a blank": (f"{HEAD}policies: [{{name: NodeTaints, labelSelector: {{matchLabels: {{a: b c}}}}}}]\n",
+        "policies[0].labelSelector: 'b c' is no value of a label"),
+    "a key in an expression": (f"{HEAD}policies: [{{name: NodeTaints, labelSelector: {{matchExpressions: [{{key: -a, operator: Exists}}]}}}}]\n",
+        "'-a' is no key of a label"),
+    "a label of nodes": (f"{HEAD}policies: [{{name: NodeTaints, nodeSelector: {{'pool=': a}}}}]\n",
+        "policies[0].nodeSelector: 'pool=' is no key of a label"),
+    "a protected label": (f"{HEAD}protections: {{labelSelector: {{matchLabels: {{a/b/c: d}}}}}}\n", ":3: protections"),
+    "thresholds crossed": (f"{HEAD}policies: [{{name: LowNodeUtilization, thresholds: {{cpu: 80}}, targetThresholds: {{cpu: 20}}}}]\n",
+        "above its targetThreshold 20"),
     "two documents": (f"{HEAD}---\n{HEAD}", "a second document begins here"),
     "no such kind": (HEAD.replace("Rescheduler", ""), ":2: kind: is 'Configuration'"),
-    "a ConfigMap without it": (
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {other.yaml: x}\n",
-        ":4: data.config.yaml: is missing",
-    ),
+    "a ConfigMap without it": ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {other.yaml: x}\n",
+        ":4: data.config.yaml: is missing"),
     "an empty ConfigMap": ("apiVersion: v1\nkind: ConfigMap\n", ":1: data.config.yaml: is missing"),
     "a dump": ('{"kind": "List", "apiVersion": "v1", "items": []}', ":1: kind: is 'List'"),
-}
+}  # fmt: skip
 CONVERTED = {
     "a later version": (OLD.replace("v1alpha2", "v1"), ":1: apiVersion: is 'descheduler/v1'"),
     "a number of profiles": (f"{OLD}profiles: 5\n", ":3: profiles: is a whole number, not a list"),
@@ -116,35 +101,18 @@ CONVERTED = {
 }
 SCHEDULERS = {
     "a pod": ("apiVersion: v1\nkind: Pod\n", ":4: schedulerConfiguration.apiVersion: expected kubescheduler"),
-    "a mapping of profiles": (
-        f"{SCHEDULER}profiles: {{a: b}}\n",
-        ":6: schedulerConfiguration.profiles: not a Kube",
-    ),
-    "an unknown field": (
-        f"{SCHEDULER}parallelism: 16\nprofils: []\n",
-        ":7: schedulerConfiguration.profils: not a KubeSchedulerConfiguration",
-    ),
-    "a profile twice": (
-        f"{SCHEDULER}profiles:\n- schedulerName: a\n- schedulerName: a\n",
-        ":8: schedulerConfiguration.profiles[1]: profiles",
-    ),
-    "a typo of a plugin": (
-        f"{SCHEDULER}profiles:\n- plugins:\n    score:\n      disabled:\n      - name: NodeAffinty\n",
-        ".score.disabled[0]: plugins.score: unknown plugin 'NodeAffinty'; did you mean NodeAffinity?",
-    ),
-    "a plugin at a wrong point": (
-        f"{SCHEDULER}profiles:\n- plugins:\n    filter:\n      enabled:\n      - name: ImageLocality\n",
-        ".filter.enabled[0]: plugins.filter: ImageLocality has no part in that extension point (",
-    ),
-    "a text for a weight": (
-        f"{SCHEDULER}profiles:\n- pluginConfig:\n  - name: InterPodAffinity\n    args:\n      hardPodAffinityWeight: x\n",
-        ":10: schedulerConfiguration.profiles[0].pluginConfig[0].args.hardPodAffinityWeight",
-    ),
-    "a heavy weight": (
-        f"{SCHEDULER}profiles: [{{plugins: {{score: {{enabled: [{{name: NodeAffinity, weight: heavy}}]}}}}}}]\n",
-        "score.enabled[0].weight",
-    ),
-}
+    "a mapping of profiles": (f"{SCHEDULER}profiles: {{a: b}}\n", ":6: schedulerConfiguration.profiles: not a Kube"),
+    "an unknown field": (f"{SCHEDULER}parallelism: 16\nprofils: []\n", ":7: schedulerConfiguration.profils: not a KubeSchedulerConfiguration"),
+    "a profile twice": (f"{SCHEDULER}profiles:\n- schedulerName: a\n- schedulerName: a\n", ":8: schedulerConfiguration.profiles[1]: profiles"),
+    "a typo of a plugin": (f"{SCHEDULER}profiles:\n- plugins:\n    score:\n      disabled:\n      - name: NodeAffinty\n",
+        ".score.disabled[0]: plugins.score: unknown plugin 'NodeAffinty'; did you mean NodeAffinity?"),
+    "a plugin at a wrong point": (f"{SCHEDULER}profiles:\n- plugins:\n    filter:\n      enabled:\n      - name: ImageLocality\n",
+        ".filter.enabled[0]: plugins.filter: ImageLocality has no part in that extension point ("),
+    "a text for a weight": (f"{SCHEDULER}profiles:\n- pluginConfig:\n  - name: InterPodAffinity\n    args:\n      hardPodAffinityWeight: x\n",
+        ":10: schedulerConfiguration.profiles[0].pluginConfig[0].args.hardPodAffinityWeight"),
+    "a heavy weight": (f"{SCHEDULER}profiles: [{{plugins: {{score: {{enabled: [{{name: NodeAffinity, weight: heavy}}]}}}}}}]\n",
+        "score.enabled[0].weight"),
+}  # fmt: skip
 CONFIGURATIONS |= {
     f"scheduler: {name}": (f"{HEAD}schedulerConfiguration:\n{textwrap.indent(text, '  ')}", named)
     for name, (text, named) in SCHEDULERS.items()

@@ -39,32 +39,24 @@ def test_no_key_takes_an_absurd_number(key, number):
     assert all(problem.startswith(("c.yaml:3: ", "c.yaml:4: ")) for problem in found)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("mode: hard\n", "3: mode: is 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)"),
-        ("mode: 5\n", "(use one of Auto, ReserveFirst, StartFirst, Soft)"),
-        ("gate: {mode: maybe}\n", "(use one of Auto, Policy, Webhook)"),
-        ("reservations: {engine: none}\n", "(use one of Auto, Placeholder, Koordinator)"),
-        ("policies:\n- name: NodeTaints\n  mode: hard\n", "5: policies[0].mode: is 'hard'"),
-        ("policies:\n- name: NodeTaints\n  mode: hard\n", "(use one of ReserveFirst, StartFirst)"),
-        ("leaderElection: {enabled: perhaps}\n", "(use one of true, false)"),
-        ("limits: {movesAtOnce: 1000000000000000000000}\n", "is 1e+21 (must be at most 1,000,000)"),
-        ("protections: {priorityThreshold: 3000000000}\n", "is 3e+09 (must be at most 2,147,483,647)"),
-        ("reservations: {ttl: 200000h}\n", "reservations.ttl: is 200000h (must be at most 87600h)"),
-        ("reservations: {shares: {a: {reservations: 100000000000}}}\n", "from 0 to 2,147,483,647"),
-        ("reservations: {shares: {a: {memory: 10E}}}\n", "more than any cluster has"),
-        (
-            "policies:\n- name: LowNodeUtilization\n  thresholds: {gpu: 20}\n  targetThresholds: {gpu: 50}\n",
-            "c.yaml:5: policies[0].thresholds.gpu: is no resource that pods request: use cpu, memory, pods or example.com/gpu",
-        ),
-        (
-            "policies:\n- name: HighNodeUtilization\n  thresholds: {GPU: 20}\n",
-            "is no resource that pods request",
-        ),
-        ("policies:\n- null\n", "c.yaml:4: policies[0]: has no value"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("mode: hard\n", "3: mode: is 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)"),
+    ("mode: 5\n", "(use one of Auto, ReserveFirst, StartFirst, Soft)"),
+    ("gate: {mode: maybe}\n", "(use one of Auto, Policy, Webhook)"),
+    ("reservations: {engine: none}\n", "(use one of Auto, Placeholder, Koordinator)"),
+    ("policies:\n- name: NodeTaints\n  mode: hard\n", "5: policies[0].mode: is 'hard'"),
+    ("policies:\n- name: NodeTaints\n  mode: hard\n", "(use one of ReserveFirst, StartFirst)"),
+    ("leaderElection: {enabled: perhaps}\n", "(use one of true, false)"),
+    ("limits: {movesAtOnce: 1000000000000000000000}\n", "is 1e+21 (must be at most 1,000,000)"),
+    ("protections: {priorityThreshold: 3000000000}\n", "is 3e+09 (must be at most 2,147,483,647)"),
+    ("reservations: {ttl: 200000h}\n", "reservations.ttl: is 200000h (must be at most 87600h)"),
+    ("reservations: {shares: {a: {reservations: 100000000000}}}\n", "from 0 to 2,147,483,647"),
+    ("reservations: {shares: {a: {memory: 10E}}}\n", "more than any cluster has"),
+    ("policies:\n- name: LowNodeUtilization\n  thresholds: {gpu: 20}\n  targetThresholds: {gpu: 50}\n",
+        "c.yaml:5: policies[0].thresholds.gpu: is no resource that pods request: use cpu, memory, pods or example.com/gpu"),
+    ("policies:\n- name: HighNodeUtilization\n  thresholds: {GPU: 20}\n", "is no resource that pods request"),
+    ("policies:\n- null\n", "c.yaml:4: policies[0]: has no value"),
+])  # fmt: skip
 def test_the_remedy_says_what_may_stand_there(text, said):
     assert any(said in problem for problem in problems(text)), problems(text)
 

@@ -95,67 +95,29 @@ RULES: Final = (
     LimitRule(("longest watch", "round"), "silence", "a healthy watch must not be taken for a dead one"),
     LimitRule(("watch that lived",), "shortest watch", "a watch that the server ends in time is no failure"),
     LimitRule(("longest pause without an answer",), "reconnect", "informers ask again within that pause"),
-    LimitRule(
-        ("confirmation of a list",), "reconnect", "a suspicious list is asked for again within that pause"
-    ),
+    LimitRule(("confirmation of a list",), "reconnect", "a suspicious list is asked for again within that pause"),
     LimitRule(("loop turn",), "round", "a round begins within one turn"),
-    LimitRule(
-        ("silence", "reconnect", "round"), "least gate limit", "no configuration may gate pods for less"
-    ),
-    LimitRule(
-        ("silence", "reconnect", "round"),
-        "gate limit",
-        "a gated pod must be seen before its gate is removed at the limit",
-    ),
-    LimitRule(
-        ("silence", "reconnect", "round"),
-        "replacement limit",
-        "a replacement that is there must be seen before it counts as missing",
-    ),
-    LimitRule(
-        ("silence", "reconnect", "round"),
-        "gate keys last",
-        "a pod that is created behind a dead watch must still be gated",
-    ),
-    LimitRule(
-        ("silence", "reconnect", "round"), "stale caches", "decisions wait for a watch that is being repaired"
-    ),
+    LimitRule(("silence", "reconnect", "round"), "least gate limit", "no configuration may gate pods for less"),
+    LimitRule(("silence", "reconnect", "round"), "gate limit", "a gated pod must be seen before its gate is removed at the limit"),
+    LimitRule(("silence", "reconnect", "round"), "replacement limit", "a replacement that is there must be seen before it counts as missing"),
+    LimitRule(("silence", "reconnect", "round"), "gate keys last", "a pod that is created behind a dead watch must still be gated"),
+    LimitRule(("silence", "reconnect", "round"), "stale caches", "decisions wait for a watch that is being repaired"),
     LimitRule(("least gate limit",), "gate limit", "the configuration is checked"),
-    LimitRule(
-        ("scheduler probe",),
-        "gate limit before the part kept for landing",
-        "a scheduler that does not answer must not use up the time for binding",
-    ),
-    LimitRule(
-        ("taint settles", "landing is confirmed", "unseen write"),
-        "part of the gate limit kept for landing",
-        "the hand-over must end before the gate's limit",
-    ),
-    LimitRule(
-        ("gate limit", "landing is threatened"), "landing limit", "a landing is watched until it is confirmed"
-    ),
-    LimitRule(
-        ("kube-scheduler's longest back-off",),
-        "landing is threatened",
-        "a pending pod that would preempt is tried once in that time",
-    ),
+    LimitRule(("scheduler probe",), "gate limit before the part kept for landing",
+        "a scheduler that does not answer must not use up the time for binding"),
+    LimitRule(("taint settles", "landing is confirmed", "unseen write"), "part of the gate limit kept for landing",
+        "the hand-over must end before the gate's limit"),
+    LimitRule(("gate limit", "landing is threatened"), "landing limit", "a landing is watched until it is confirmed"),
+    LimitRule(("kube-scheduler's longest back-off",), "landing is threatened", "a pending pod that would preempt is tried once in that time"),
     LimitRule(("gate settles",), "proof is fresh", "a proof must outlive the wait after it"),
-    LimitRule(
-        ("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"
-    ),
-    LimitRule(
-        ("last look before the gate has settled",),
-        "age of the last look",
-        "it is still good once the gate has settled",
-    ),
+    LimitRule(("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"),
+    LimitRule(("last look before the gate has settled",), "age of the last look", "it is still good once the gate has settled"),
     LimitRule(("age of the last look",), "last look", "with slow answers it may be older"),
-    LimitRule(
-        ("gate is awaited",), "gate is proven", "the wait before the intent ends before the one after it"
-    ),
+    LimitRule(("gate is awaited",), "gate is proven", "the wait before the intent ends before the one after it"),
     LimitRule(("gate is awaited", "gate settles"), "gate is prepared", "the gate stays on until the intent"),
     LimitRule(("gate margin", "call"), "gate keys last", "keys must outlast an eviction that is under way"),
     LimitRule(("lease is renewed",), "lease", "a leader stops before another one begins"),
-)
+)  # fmt: skip
 
 
 def broken_rules(limits: Limits) -> list[str]:

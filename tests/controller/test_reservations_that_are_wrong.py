@@ -24,19 +24,13 @@ def container(limits=None, **requests):
     return {"containers": [{"name": "main", "image": "pause", "resources": resources}]}
 
 
-@pytest.mark.parametrize(
-    ("template", "spec", "words"),
-    [
-        (container(cpu="-1"), {}, "containers[0].resources.requests.cpu: quantity '-1' is negative"),
-        (container(cpu="much"), {}, "containers[0].resources.requests.cpu: quantity 'much' is not"),
-        (container(), {"allocateOnce": False}, "several pods cannot share a room of no size"),
-        (
-            {"containers": [{"name": "main"}], "volumes": "none"},
-            {},
-            "spec.template.spec.volumes: Expected `array | null`, got `str` (see kubectl explain pod.spec.volumes)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("template", "spec", "words"), [
+    (container(cpu="-1"), {}, "containers[0].resources.requests.cpu: quantity '-1' is negative"),
+    (container(cpu="much"), {}, "containers[0].resources.requests.cpu: quantity 'much' is not"),
+    (container(), {"allocateOnce": False}, "several pods cannot share a room of no size"),
+    ({"containers": [{"name": "main"}], "volumes": "none"}, {},
+        "spec.template.spec.volumes: Expected `array | null`, got `str` (see kubectl explain pod.spec.volumes)"),
+])  # fmt: skip
 def test_what_cannot_be_served_fails_with_words(world, template, spec, words):
     reserve(world, "room", of_web(world), template=template, **spec).expect()
     ready = condition({"status": phase(world, "room", "Failed")}, "Ready")

@@ -85,16 +85,12 @@ def test_a_room_without_the_uid_of_its_move_is_its_by_annotation_and_status(phas
 OWN, EARLIER = before_suffixes(move()), msgspec.structs.replace(move(), uid="u")
 
 
-@pytest.mark.parametrize(
-    ("mine", "found"),
-    [
-        (in_status(move(), OWN), unmarked(OWN, move("another"))),
-        (in_status(move(), "m-4567"), unmarked(OWN, move())),
-        (in_status(move(), before_suffixes(EARLIER)), unmarked(before_suffixes(EARLIER), EARLIER)),
-        (in_status(move(), OWN), room(OWN, made_for=EARLIER)),
-    ],
-    ids=["of another move", "not in the status", "of an earlier move of that name", "another uid"],
-)
+@pytest.mark.parametrize(("mine", "found"), [
+    (in_status(move(), OWN), unmarked(OWN, move("another"))),
+    (in_status(move(), "m-4567"), unmarked(OWN, move())),
+    (in_status(move(), before_suffixes(EARLIER)), unmarked(before_suffixes(EARLIER), EARLIER)),
+    (in_status(move(), OWN), room(OWN, made_for=EARLIER)),
+], ids=["of another move", "not in the status", "of an earlier move of that name", "another uid"])  # fmt: skip
 def test_what_lacks_the_uid_is_no_room_of_the_move_for_less(mine, found):
     assert refusal(mine, found)
     assert not links(mine, rooms=[found])

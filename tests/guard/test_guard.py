@@ -88,30 +88,16 @@ def test_these_start_nothing(cluster, request_):
     assert cluster.calls == []
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        b.pod("x", namespace="shop").on("node-1").build(),
-        b.pod("x", namespace="shop").on("node-1").owner("DaemonSet", "ds", "u-ds", "apps/v1").build(),
-        b.pod("x", namespace="shop").on("node-1").owner("Node", "node-1", "u-n", "v1").build(),
-        b.pod("x", namespace="shop").on("node-1").owner("Job", "j", "u-j", "batch/v1").build(),
-        b.pod("x", namespace="shop")
-        .on("node-1")
-        .owner("Rollout", "r", "u-r", "argoproj.io/v1alpha1")
-        .build(),
-        b.pod("x", namespace="shop")
-        .on("node-1")
-        .owner("ReplicaSet", "w", "u-w", "apps/v1")
-        .annotate({"rescheduler.dev/evict": "false"})
-        .build(),
-        b.pod("x", namespace="shop")
-        .on("node-1")
-        .owner("ReplicaSet", "w", "u-w", "apps/v1")
-        .annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})
-        .build(),
-    ],
-    ids=["bare", "DaemonSet", "static", "Job", "foreign controller", "evict: false", "safe-to-evict: false"],
-)
+@pytest.mark.parametrize("pod", [
+    b.pod("x", namespace="shop").on("node-1").build(),
+    b.pod("x", namespace="shop").on("node-1").owner("DaemonSet", "ds", "u-ds", "apps/v1").build(),
+    b.pod("x", namespace="shop").on("node-1").owner("Node", "node-1", "u-n", "v1").build(),
+    b.pod("x", namespace="shop").on("node-1").owner("Job", "j", "u-j", "batch/v1").build(),
+    b.pod("x", namespace="shop").on("node-1").owner("Rollout", "r", "u-r", "argoproj.io/v1alpha1").build(),
+    b.pod("x", namespace="shop").on("node-1").owner("ReplicaSet", "w", "u-w", "apps/v1").annotate({"rescheduler.dev/evict": "false"}).build(),
+    b.pod("x", namespace="shop").on("node-1").owner("ReplicaSet", "w", "u-w",
+        "apps/v1").annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}).build(),
+], ids=["bare", "DaemonSet", "static", "Job", "foreign controller", "evict: false", "safe-to-evict: false"])  # fmt: skip
 def test_pods_that_are_not_moved_are_let_through_at_once(cluster, pod):
     cluster.objects[Kind.POD][pod.key] = pod
     assert cluster.ask("x") == {"uid": "q", "allowed": True}

@@ -61,50 +61,29 @@ def test_a_token_file_that_is_rotated_is_read_again_after_a_refusal(write, fault
     assert transport.send(Request(method="GET", path="/x")).status == 200
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "not a kubeconfig"),
-        ("- 1\n", "not a kubeconfig"),
-        ("a: [1\nb: 2\n", "line 2: not YAML"),
-        ("a:\n\tb: 2\n", "line 2: not YAML: the line is indented with a tab (indent with spaces)"),
-        (config(clusters="x"), "clusters is not a list"),
-        (config(contexts=[{"no": "name"}]), "contexts is not a list of named"),
-        (config(**{"current-context": ""}), "has no current-context (give --context; it has: "),
-        (config(contexts=[], **{"current-context": ""}), "it has no contexts: give another file"),
-        (config(**{"current-context": "typo"}), "has no context 'typo'"),
-        (config(**{"current-context": "lost"}), "unknown cluster 'gone'"),
-        (config(**{"current-context": "nobody"}), "unknown user 'gone'"),
-        (config(server=""), "no http(s) server address"),
-        (config(server="127.0.0.1:6443"), "no http(s) server address"),
-        (
-            config(server="https://127.0.0.1:1", user={"client-certificate": "/none", "client-key": "/none"}),
-            "/none",
-        ),
-        (
-            config(
-                server="https://127.0.0.1:1",
-                user={"client-certificate-data": "bm8=", "client-key-data": "bm8="},
-            ),
-            "certificate or key cannot be used",
-        ),
-        (
-            config(
-                clusters=[
-                    {"name": "c", "cluster": {"server": "https://a", "certificate-authority-data": "bm8="}}
-                ]
-            ),
-            "certificate or key cannot be used",
-        ),
-        (config(user={"client-certificate-data": "%%%"}, server="https://127.0.0.1:1"), "cannot be used"),
-        (
-            config(
-                user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"}}
-            ),
-            "credential plugin '/no/such/plugin': No such file or directory",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "words"), [
+    ("", "not a kubeconfig"),
+    ("- 1\n", "not a kubeconfig"),
+    ("a: [1\nb: 2\n", "line 2: not YAML"),
+    ("a:\n\tb: 2\n", "line 2: not YAML: the line is indented with a tab (indent with spaces)"),
+    (config(clusters="x"), "clusters is not a list"),
+    (config(contexts=[{"no": "name"}]), "contexts is not a list of named"),
+    (config(**{"current-context": ""}), "has no current-context (give --context; it has: "),
+    (config(contexts=[], **{"current-context": ""}), "it has no contexts: give another file"),
+    (config(**{"current-context": "typo"}), "has no context 'typo'"),
+    (config(**{"current-context": "lost"}), "unknown cluster 'gone'"),
+    (config(**{"current-context": "nobody"}), "unknown user 'gone'"),
+    (config(server=""), "no http(s) server address"),
+    (config(server="127.0.0.1:6443"), "no http(s) server address"),
+    (config(server="https://127.0.0.1:1", user={"client-certificate": "/none", "client-key": "/none"}), "/none"),
+    (config(server="https://127.0.0.1:1", user={"client-certificate-data": "bm8=", "client-key-data": "bm8="}),
+        "certificate or key cannot be used"),
+    (config(clusters=[{"name": "c", "cluster": {"server": "https://a", "certificate-authority-data": "bm8="}}]),
+        "certificate or key cannot be used"),
+    (config(user={"client-certificate-data": "%%%"}, server="https://127.0.0.1:1"), "cannot be used"),
+    (config(user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"}}),
+        "credential plugin '/no/such/plugin': No such file or directory"),
+])  # fmt: skip
 def test_each_fault_is_named_before_anything_is_sent(write, content, words):
     with pytest.raises(KubeconfigError) as caught:
         connect(write(content))

@@ -368,32 +368,15 @@ def test_the_pods_of_a_daemon_set_get_room_one_by_one():
     assert sorted(node for node, _ in rooms(made(*items)).values()) in (["", "n1"], ["", "n2"])
 
 
-@pytest.mark.parametrize(
-    ("there", "pod", "words"),
-    [
-        (
-            [*nodes("2", "1"), *web("a", "n1", cpu="2")],
-            agent("n1"),
-            "no pods that may be moved leave room enough for it on node/n1, the only one that it may run on",
-        ),
-        (
-            [*nodes("2", "4"), *web("a", "n1", cpu="2")],
-            agent("n1", cpu="3"),
-            "node/n1, the only one that it may run on, is not large enough for it",
-        ),
-        (
-            [b.node("n1").cpu("2").taint("example.com/broken"), b.node("n2").cpu("4")],
-            agent("n1"),
-            "node/n1, the only one that it may run on, would not take it, whichever pods stood elsewhere: TaintToleration",
-        ),
-        (
-            [*nodes("2", "4"), *web("a", "n1", cpu="2"), b.pdb("a")],
-            agent("n1"),
-            "it would fit on n1 if default/a-1 (to n2) moved; default/a-1: PodDisruptionBudget default/a allows 0",
-        ),
-    ],
-    ids=["held by others", "too small", "taint", "budget"],
-)
+@pytest.mark.parametrize(("there", "pod", "words"), [
+    ([*nodes("2", "1"), *web("a", "n1", cpu="2")], agent("n1"),
+        "no pods that may be moved leave room enough for it on node/n1, the only one that it may run on"),
+    ([*nodes("2", "4"), *web("a", "n1", cpu="2")], agent("n1", cpu="3"), "node/n1, the only one that it may run on, is not large enough for it"),
+    ([b.node("n1").cpu("2").taint("example.com/broken"), b.node("n2").cpu("4")], agent("n1"),
+        "node/n1, the only one that it may run on, would not take it, whichever pods stood elsewhere: TaintToleration"),
+    ([*nodes("2", "4"), *web("a", "n1", cpu="2"), b.pdb("a")], agent("n1"),
+        "it would fit on n1 if default/a-1 (to n2) moved; default/a-1: PodDisruptionBudget default/a allows 0"),
+], ids=["held by others", "too small", "taint", "budget"])  # fmt: skip
 def test_a_daemon_pod_that_waits_has_its_line_in_the_plan(there, pod, words):
     (room,) = made(*there, pod).rooms
     assert room.pod.name == "agent-n1"

@@ -42,22 +42,12 @@ BUDGET = MigrationReason.DISRUPTION_BUDGET
 HEADLINES = {
     "idle": ((), (), "Nothing to move."),
     "at work": ((move("a", reason="Reserving"),), (), "1 move under way; nothing more to move."),
-    "some wait": (
-        (move("a", reason="Reserving"), move("b", reason=BUDGET)),
-        (),
-        "2 moves under way, 1 waits (DisruptionBudget 1); nothing more to move.",
-    ),
-    "all wait": (
-        (move("a", reason=BUDGET), move("b", reason=BUDGET)),
-        (Blocker(reason="WorkloadCooldown", blocked_by="limits", pods=3),),
-        "2 moves under way, all of them wait (DisruptionBudget 2); nothing more to move now: 3 pods stay (WorkloadCooldown 3)",
-    ),
-    "blocked": (
-        (),
-        (Blocker(reason="DisruptionBudget", blocked_by="api", pods=1),),
-        "Nothing to move now: 1 pod stays (DisruptionBudget 1)",
-    ),
-}
+    "some wait": ((move("a", reason="Reserving"), move("b", reason=BUDGET)), (),
+        "2 moves under way, 1 waits (DisruptionBudget 1); nothing more to move."),
+    "all wait": ((move("a", reason=BUDGET), move("b", reason=BUDGET)), (Blocker(reason="WorkloadCooldown", blocked_by="limits", pods=3),),
+        "2 moves under way, all of them wait (DisruptionBudget 2); nothing more to move now: 3 pods stay (WorkloadCooldown 3)"),
+    "blocked": ((), (Blocker(reason="DisruptionBudget", blocked_by="api", pods=1),), "Nothing to move now: 1 pod stays (DisruptionBudget 1)"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEADLINES)

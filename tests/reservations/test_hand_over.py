@@ -76,20 +76,11 @@ LANDINGS = [
     ({"landed_since_s": NOW - 2}, {}, "Succeeded", "landed on node/n2"),
     ({}, {"phase": PodPhase.FAILED}, "Failed", "failed there before it had started"),
     ({}, {"deleting": True}, "Failed", "was deleted within seconds"),
-    (
-        {},
-        {"deleting": True, "phase": PodPhase.RUNNING, "disruption_reason": "PreemptionByScheduler"},
-        "Failed",
-        "was deleted within seconds (PreemptionByScheduler)",
-    ),
+    ({}, {"deleting": True, "phase": PodPhase.RUNNING, "disruption_reason": "PreemptionByScheduler"}, "Failed",
+        "was deleted within seconds (PreemptionByScheduler)"),
     ({"threatened": "pod w is about to"}, {"phase": PodPhase.RUNNING}, "Available", "pod w is about to"),
-    (
-        {"threatened": "pod w is about to", "landed_since_s": NOW - 10},
-        {"phase": PodPhase.RUNNING},
-        "Succeeded",
-        "landed on node/n2",
-    ),
-]
+    ({"threatened": "pod w is about to", "landed_since_s": NOW - 10}, {"phase": PodPhase.RUNNING}, "Succeeded", "landed on node/n2"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "of_pod", "phase", "words"), LANDINGS)

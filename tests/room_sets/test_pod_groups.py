@@ -22,18 +22,9 @@ CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "podgroups.scheduling.volcano.sh"},
-    "spec": {
-        "group": "scheduling.volcano.sh",
-        "scope": "Namespaced",
-        "names": {
-            "plural": "podgroups",
-            "singular": "podgroup",
-            "kind": "PodGroup",
-            "listKind": "PodGroupList",
-        },
-        "versions": [VERSION],
-    },
-}
+    "spec": {"group": "scheduling.volcano.sh", "scope": "Namespaced",
+        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"}, "versions": [VERSION]},
+}  # fmt: skip
 
 
 def test_pod_groups_are_read_where_they_are_served():

@@ -27,28 +27,15 @@ def expression(i):
 REQUIRED, PREFERRED = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
 SHAPES = {
     "tolerations": ("tolerations", lambda i: {"key": f"k{i}", "operator": "Exists"}),
-    "spread constraints": (
-        "topologySpreadConstraints",
-        lambda i: {
-            "maxSkew": 1,
-            "topologyKey": f"k{i}",
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": listed(i),
-        },
-    ),
+    "spread constraints": ("topologySpreadConstraints",
+        lambda i: {"maxSkew": 1, "topologyKey": f"k{i}", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": listed(i)}),
     "claims": ("volumes", lambda i: {"name": f"v{i}", "persistentVolumeClaim": {"claimName": f"c{i}"}}),
     "anti-affinity": (f"affinity.podAntiAffinity.{REQUIRED}", term),
     "affinity": (f"affinity.podAffinity.{REQUIRED}", term),
-    "preferred affinity": (
-        f"affinity.podAffinity.{PREFERRED}",
-        lambda i: {"weight": 1, "podAffinityTerm": term(i)},
-    ),
+    "preferred affinity": (f"affinity.podAffinity.{PREFERRED}", lambda i: {"weight": 1, "podAffinityTerm": term(i)}),
     "node affinity": (f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms", expression),
-    "preferred node affinity": (
-        f"affinity.nodeAffinity.{PREFERRED}",
-        lambda i: {"weight": 1, "preference": expression(i)},
-    ),
-}
+    "preferred node affinity": (f"affinity.nodeAffinity.{PREFERRED}", lambda i: {"weight": 1, "preference": expression(i)}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", SHAPES)
