@@ -8,8 +8,8 @@ Nodes are taken in the order of their cost, fewest pods first, and the pods of e
 else where nothing is lost, best fit. A node that has received pods is emptied all the same if all of them fit elsewhere. Parts
 are made again in other orders, from the start or from what was found before.
 Where nodes, not moves, are short, what counts is the room that is lost: what the pods take, and what the node itself could
-have taken. So the first repetition goes by that, and an exchange, which stops emptying a few nodes and empties one more in their
-place, or as many with fewer pods, is chosen by the room that it leaves. The search goes on from the last solution that is worth
+have taken. So the first repetition goes by that, and an exchange, which stops emptying one node at most and empties one more in its
+place, or one with fewer pods, is chosen by the room that it leaves. The search goes on from the last solution that is worth
 as much as the best, whatever moves it takes.
 
 Where nothing has room for a pod, pods that were put there before make way and are put elsewhere in their turn: those that were in the
@@ -27,7 +27,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search import SearchOperator
+from rescheduler.planning.search import HALF, SOME_NODES, SearchOperator
 from rescheduler.scheduling.framework import FloatArray
 
 REPETITIONS_PER_PASS: Final = 3
@@ -35,8 +35,6 @@ REPETITIONS_PER_PASS: Final = 3
 
 EXCHANGES: Final = 24
 """Exchanges of nodes from which a repetition takes the one that leaves most room."""
-MOST_EXCHANGED: Final = 3
-"""Nodes that an exchange stops emptying at most; one more is emptied for them."""
 ATTEMPTS: Final = 30
 """How often an exchange takes pods off a node again to make room for another: of those that succeed hardly one needs half of that."""
 
@@ -58,8 +56,6 @@ class _Kind(enum.Enum):
 
 _KINDS: Final = (_Kind.MORE, _Kind.MORE, _Kind.AGAIN, _Kind.MORE, _Kind.FEWER_MOVES, _Kind.MORE)
 """By repetition, in turn."""
-_HALF: Final = 0.5
-"""So much of a node's cost in a repetition is its number of pods, the rest being the room that is lost; and so many of the nodes emptied before are kept."""
 
 
 class _Exchange(NamedTuple):
@@ -139,10 +135,10 @@ class Empty(SearchOperator):
             self._keep(())
             self._go_on()
             return True
-        self._costs = self._ordered(_HALF, chance=True)
+        self._costs = self._ordered(HALF, chance=True)
         match _KINDS[number % len(_KINDS)]:
             case _Kind.AGAIN:
-                self._keep([source for source in state.emptied if self._rng.random() < _HALF])
+                self._keep([source for source in state.emptied if self._rng.random() < HALF])
             case _Kind.MORE:
                 if not self._exchange(state.solution(), fewer_moves=False):
                     return False
@@ -258,7 +254,7 @@ class Empty(SearchOperator):
         best: _Exchange | None = None
         most = 0.0
         for _ in range(EXCHANGES):
-            count = rng.randrange(min(MOST_EXCHANGED, len(before)) + 1)
+            count = rng.randrange(2) if before else 0
             more = count if fewer_moves else count + 1
             if more > len(others) or not more:
                 continue
@@ -326,10 +322,6 @@ def _filled(costs: FloatArray, prices: FloatArray) -> tuple[FloatArray, FloatArr
     return np.append(0.0, costs[some].cumsum()), np.append(0.0, prices[some].cumsum())
 
 
-LOOKED_AT: Final = 48
-"""Nodes on which room for a pod is looked for, those with the most room."""
-
-
 def put_making_way(putting: Empty, waiting: list[int], attempts: int) -> bool:
     """Put all that wait somewhere, the last first. False: not all of them are, and others may have lost their places."""
     state = putting.state
@@ -362,8 +354,8 @@ def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) 
     state = putting.state
     fits = state.allowed(number)
     nodes = [node for node in np.flatnonzero(fits).tolist() if state.into[node]]
-    if len(nodes) > LOOKED_AT:
-        nodes = sorted(nodes, key=lambda node: (-state.fit.slack[node], node))[:LOOKED_AT]
+    if len(nodes) > SOME_NODES:
+        nodes = sorted(nodes, key=lambda node: (-state.fit.slack[node], node))[:SOME_NODES]
     least = math.inf
     best: tuple[int, list[int]] = -1, []
     for node in nodes:

@@ -106,16 +106,12 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def passes(self) -> int:
         """How long each search takes: ``effort``; within limits much shorter, because a cycle uses up few moves and the next one searches anew."""
-        return self.effort if self.unlimited else shorter(self.effort)
+        return self.effort if self.unlimited else shorter(self.effort, 2)
 
 
-_SHORTER: Final = 16
-"""By so many times; as many nodes are emptied over all cycles as with the whole effort."""
-
-
-def shorter(passes: int) -> int:
-    """The passes of a search of which little is used, or that is made again."""
-    return max(1, passes // _SHORTER)
+def shorter(passes: int, times: int) -> int:
+    """The passes of a search of which little is used, or that is made again: so many times a quarter."""
+    return max(1, passes >> 2 * times)
 
 
 NAMED_LEVELS: Final = {"conservative": 0.0, "balanced": 0.5, "aggressive": 1.0}

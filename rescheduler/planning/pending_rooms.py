@@ -18,6 +18,7 @@ from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.chain_moves import PlansDrafts, makes_room
 from rescheduler.planning.chains import AsideTo, ChainStep
 from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
+from rescheduler.planning.limits import shorter
 from rescheduler.planning.plan import Blocked, PendingRoom, PodRef, SkipReason
 from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, Extent, RepairDraft
 from rescheduler.planning.targets import Target
@@ -28,10 +29,6 @@ from rescheduler.policies.pending_pods import MOST_DEPTH, PendingPods
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
 
-ROOMS: Final = 4
-"""So many times shorter it is searched for rooms than for repairs."""
-_SHORTER: Final = 4
-"""So many times shorter it is searched once more, without what was refused."""
 _MOST_DRAFTS: Final = 24
 """Of one plan; whoever is left then has no room."""
 
@@ -198,7 +195,7 @@ class PendingRooms(PlansDrafts):
     def _draft(self, policy: PendingPods, gangs: Sequence[Gang], *, loses_wishes: bool) -> RepairDraft:
         """With room for no gang that is of no use: what those would take others get."""
         some = [gang for gang in gangs if least_of(gang, self._members) <= len(gang)]
-        passes = max(1, self.drafts.passes // (_SHORTER if loses_wishes else 1))
+        passes = shorter(self.drafts.passes, 1 if loses_wishes else 0)
         highest = None if policy.args.move_higher_priorities else gangs[0][0].pod.spec.priority
 
         def may_leave(pod: Pod) -> bool:

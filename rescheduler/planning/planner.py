@@ -20,8 +20,8 @@ from rescheduler.planning.budgets import evictions_to_come
 from rescheduler.planning.chain_moves import MAKES_ROOM, ChainPlanner
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.groups import Groups
-from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.pending_rooms import ROOMS, PendingRooms
+from rescheduler.planning.limits import PlanningInputs, shorter
+from rescheduler.planning.pending_rooms import PendingRooms
 from rescheduler.planning.plan import Blocked, Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.refusals import closed_windows
@@ -150,7 +150,7 @@ class _Planner:
         )
         self.rooms = PendingRooms(
             plan=made,
-            drafts=replace(drafts, refused=set(), passes=max(1, drafts.passes // ROOMS)),
+            drafts=replace(drafts, refused=set(), passes=shorter(drafts.passes, 1)),
             comes_back=lambda pod: made.replacements.of(pod).pod is not None,
             explains=explains,
         )

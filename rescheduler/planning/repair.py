@@ -17,7 +17,7 @@ import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search import SearchOperator
+from rescheduler.planning.search import HALF, SOME_PODS, SearchOperator
 from rescheduler.planning.search_state import InTheWay, table
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -26,26 +26,15 @@ WAITS: Final = -1
 PRICE: Final = 0.1
 """What a move costs when two solutions are compared, in repairs."""
 REPETITIONS_PER_PASS: Final = 2
-LOOK: Final = 2.0
-"""A look counts for so many of other operators ..."""
-NODES_PER_LOOK: Final = 100
-"""... among so many nodes with those below; among more each look counts for more, so that it takes no longer on a big cluster."""
-_LEAST_NODES: Final = 64
-_PLACES: Final = 8
-"""Pods that would be enough by themselves, that are tried on all nodes."""
+NODES_PER_LOOK: Final = 50
+"""Among so many nodes more a look counts for one more, so that a search takes no longer on a big cluster."""
 MOST_ASIDE: Final = 6
 """Pods that step aside for one repair."""
 _NODES: Final = (8, 3, 3)
 """Nodes on which room is made, that are tried for a badly placed pod, for one that steps aside for it, and so on."""
-_SINGLES: Final = 5
-"""Pods that would be enough by themselves, that are tried on one node."""
-_LARGE: Final = 0.5
-"""How often large pods are asked first to step aside, otherwise those of the right size."""
 _NEAR: Final = 1e-6
 _PART: Final = 0.4
 """Of all moves, those that are taken back at once."""
-_TIGHT: Final = 0.5
-"""How often a pod goes where least room is left, otherwise anywhere."""
 
 
 class _Way(NamedTuple):
@@ -69,7 +58,7 @@ class Repair(SearchOperator):
         """``most_looks``: after so many nobody steps aside any more."""
         super().__init__(problem)
         size = problem.free.shape[1]
-        self._look = LOOK * (_LEAST_NODES + size) / NODES_PER_LOOK
+        self._look = 1.0 + size / NODES_PER_LOOK
         self._pods = problem.pods
         self._needs = self.state.needs
         self._holds = table([pod.holds for pod in self._pods], len(problem.free), 0.0)
@@ -94,6 +83,7 @@ class Repair(SearchOperator):
         )
         """No solution is worth more."""
         self._large = False
+        """True: large pods are asked first to step aside, otherwise those of the right size."""
         self._stages = problem.early
         """So many are used."""
         self._most_looks = most_looks
@@ -114,7 +104,7 @@ class Repair(SearchOperator):
 
     def _repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
         rng, ways = self._rng, self.state.ways
-        self._large = rng.random() < _LARGE
+        self._large = rng.random() < HALF
         missing = [pod for pod in self.wanting if pod not in ways]
         first: list[int] = []
         match number % 4:
@@ -268,7 +258,7 @@ class Repair(SearchOperator):
         enough = enough[np.all(needs[:, :, np.newaxis] <= room, axis=1).any(axis=1)]
         noise = np.array([self._rng.random() for _ in enough])
         order = shares[enough] * self._costs[enough] * (1 + noise)
-        for pod in enough[np.argsort(order, kind="stable")][:_PLACES].tolist():
+        for pod in enough[np.argsort(order, kind="stable")][:SOME_PODS].tolist():
             before = len(state.ways)
             if self._step_aside(pod, 1) and self._arrive(number, self._pods[pod].source):
                 return True
@@ -397,7 +387,7 @@ class Repair(SearchOperator):
             for pod, share in way.pods
             if share >= 1.0
         ]
-        for _, pod in sorted(singles)[:_SINGLES]:
+        for _, pod in sorted(singles)[:SOME_PODS]:
             if self._step_aside(pod, depth):
                 return True
         some = [(-share * (1 + rng.random()), pod) for pod, share in way.pods if share < 1.0]
@@ -414,7 +404,7 @@ class Repair(SearchOperator):
     def _obey(self, rules: InTheWay, depth: int) -> bool:
         """Those step aside that rules keep away; False: not all of them can."""
         for group in rules.groups:
-            tried = self._rng.sample(group, min(len(group), _SINGLES))
+            tried = self._rng.sample(group, min(len(group), SOME_PODS))
             if not any(self._step_aside(pod, depth, rules.beyond) for pod in tried):
                 return False
         return True
@@ -436,7 +426,7 @@ class Repair(SearchOperator):
 
     def _put(self, number: int, nodes: Sequence[int], stage: int) -> None:
         """On one of the nodes: where least room is left, or any."""
-        if len(nodes) == 1 or self._rng.random() >= _TIGHT:
+        if len(nodes) == 1 or self._rng.random() >= HALF:
             node = self._rng.choice(nodes)
         else:
             need, some = np.maximum(self._needs[number], 0.0), np.array(nodes, dtype=np.int64)

@@ -21,9 +21,10 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.chains import AsideTo, Chains
 from rescheduler.planning.conditions import Conditions
+from rescheduler.planning.limits import shorter
 from rescheduler.planning.problem import MovablePod, SearchProblem
 from rescheduler.planning.repair import Repair
-from rescheduler.planning.search import LOOKS_PER_PASS
+from rescheduler.planning.search import LOOKS_PER_PASS, SOME_NODES
 from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
@@ -49,10 +50,6 @@ _STAGES: Final = 2
 """Of a draft of all badly placed pods, as plans are compared ..."""
 _MOST_STAGES: Final = 4
 """... and of one of those that are left in the end."""
-_SHORTER: Final = 8
-"""So many times shorter it is searched for these at first."""
-RING: Final = 32
-"""Nodes more of those that are left."""
 _TURN: Final = 0.05
 """What room for the first pending pod counts for more than for the last: less than a move, so it decides between equals."""
 _FAULT: Final = 1000.0
@@ -130,7 +127,7 @@ class Extent(NamedTuple):
             passes,
             stages=args.depth + 1,
             early=args.depth + 1,
-            ring=RING,
+            ring=SOME_NODES,
             may_leave=may_leave,
             loses_wishes=loses_wishes,
             most_aside=args.most_moves,
@@ -162,7 +159,7 @@ class RepairDrafts:
 
     def of_rest(self, attempt: int) -> Extent:
         """For those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
-        return Extent(max(1, self.passes // (_SHORTER << 2 * attempt)), _MOST_STAGES, ring=RING)
+        return Extent(shorter(self.passes // 2, 1 + attempt), _MOST_STAGES, ring=SOME_NODES)
 
     def draft(self, wanting: Wanting, extent: Extent | None = None) -> RepairDraft:
         """What a search over these pods finds, by default before anything is planned."""
@@ -309,7 +306,7 @@ class _Problem:
             groups += [term.carriers for term in about if term.key.kind is TermKind.REQUIRED_ANTI]
             nodes = {node for group in groups for other in group for node in other.nodes}
             ranks = self._trial.view.nodes.ranks
-            found.update(sorted(nodes, key=lambda node: int(ranks[node]))[:RING])
+            found.update(sorted(nodes, key=lambda node: int(ranks[node]))[:SOME_NODES])
         return found
 
     def _coming(self, pod: Pod) -> Pod:

@@ -17,14 +17,12 @@ import numpy as np
 
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.problem import SearchSolution
+from rescheduler.planning.search import SOME_NODES, SOME_PODS
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 LOOKS_PER_PASS: Final = 64
 """So often it is looked for a node for a pod at most, for each pass of the search. Those go first of which most replicas are together."""
 _ROUNDS: Final = 2
-_NODES: Final = 32
-"""A pod changes places with one of so many nodes, those with the fewest replicas of its workload, and with one of so many pods there, those nearest in size."""
-_PARTNERS: Final = 8
 
 
 def kept_apart(
@@ -63,14 +61,17 @@ class _Apart:
         return -share, -self._operator.sizes[number], number
 
     def change_places(self, number: int) -> None:
-        """If there are too many of its replicas, it and another pod take each other's place, where then there are fewer of either."""
+        """If there are too many of its replicas, it and another pod take each other's place, where then there are fewer of either.
+
+        That is one on the nodes with the fewest replicas of its workload, of those nearest in size.
+        """
         mine, here = self._crowds[number], self._state.ways[number].node
         if mine is None or not mine.is_crowded(here, self._receiving):
             return
         self._take_off(number)
         nodes = np.flatnonzero(self._allowed(number, here) & self._receives)
         together = mine.together(nodes)
-        order = np.argsort(together, kind="stable")[:_NODES]
+        order = np.argsort(together, kind="stable")[:SOME_NODES]
         for node in nodes[order[together[order] < mine.at(here)]].tolist():
             if any(self._changed(number, here, other, node) for other in self._partners(number, node)):
                 return
@@ -80,7 +81,7 @@ class _Apart:
         """Of the pods that go to the node those nearest in size."""
         size, sizes = self._operator.sizes[number], self._operator.sizes
         return heapq.nsmallest(
-            _PARTNERS, self._state.into[node], key=lambda one: (abs(sizes[one] - size), one)
+            SOME_PODS, self._state.into[node], key=lambda one: (abs(sizes[one] - size), one)
         )
 
     def _changed(self, number: int, here: int, other: int, there: int) -> bool:

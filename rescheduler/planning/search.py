@@ -21,6 +21,12 @@ from rescheduler.planning.search_state import SearchState
 
 LOOKS_PER_PASS: Final = 500
 """A search ends early once it has looked so often for a node for a pod, for each of its passes: on big clusters one repetition is thousands."""
+SOME_NODES: Final = 32
+"""Of many nodes, those that are looked at: the likeliest ones."""
+SOME_PODS: Final = 8
+"""Of many pods, those that are tried: the likeliest ones."""
+HALF: Final = 0.5
+"""How often chance decides one way, and the part of a solution that it keeps."""
 _EPSILON: Final = 1e-9
 
 
