@@ -62,8 +62,8 @@ def run_pod(api, name, folder):
     """Starts the program of the image with the arguments of the pod, with its ConfigMap where it is mounted."""
 
     def pending():
-        found = api.get(f"{PODS}/{name}").body
-        return found if found.get("status", {}).get("phase") == "Pending" else None
+        found = api.get(f"{PODS}/{name}")
+        return found.body if found.ok and found.body.get("status", {}).get("phase") == "Pending" else None
 
     spec = until(pending)["spec"]
     (container,) = spec["containers"]
