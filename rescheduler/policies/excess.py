@@ -51,7 +51,7 @@ class Excess:
         elif raised_by is None:
             self._excess = _AboveTargets(load, whole, nodes)
         elif raised_by.all():
-            self._excess = _AboveTargets(load, _raised(load, whole, raised_by), nodes)
+            self._excess = _AboveTargets(load, _raised(load, whole, raised_by), nodes, raised=True)
         else:
             self._excess = self._raising
 
@@ -71,23 +71,23 @@ class Excess:
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """What the total would change by, for each node that the pod could go to from ``here``."""
-        follows = self._raised_by is not None and not self._is_alike(pod, replacement)
-        changed = (self._raising if follows else self._excess).change(pod, replacement, here)
+        changed = self._excess.change(pod, replacement, here)
+        if changed is None:
+            changed = self._raising.change(pod, replacement, here)
         changed[here] = 0
         return changed
-
-    def _is_alike(self, pod: Pod, replacement: Pod) -> bool:
-        """True if the replacement takes what the pod does: then no move between all nodes changes what they hold together."""
-        carried = (self._load.carried(pod, replacement, name) for name in self._whole)
-        return all(leaves is comes or leaves == comes for leaves, comes in carried)
 
 
 class _AboveTargets:
     """Resources with one target each for all nodes."""
 
-    def __init__(self, load: Load, targets: Mapping[str, int], nodes: BoolArray) -> None:
+    def __init__(
+        self, load: Load, targets: Mapping[str, int], nodes: BoolArray, *, raised: bool = False
+    ) -> None:
+        """``raised``: they follow what all nodes hold together, which moves change only if a replacement takes more or less than its pod."""
         self._load = load
         self._targets = targets
+        self._raised = raised
         self._judged = nodes
         self._all_judged = bool(nodes.all())
 
@@ -98,12 +98,14 @@ class _AboveTargets:
         """By resource, the nodes above the target."""
         return [self._of_judged(found) > 0 for _, found in self._each()]
 
-    def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
-        """By node."""
+    def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray | None:
+        """By node; None: the move changes the targets."""
         coming: list[tuple[str, More, int]] = []
         gone = 0
         for name, target in self._targets.items():
             leaves, comes = self._load.carried(pod, replacement, name)
+            if self._raised and leaves is not comes and leaves != comes:
+                return None
             coming.append((name, comes, target))
             if is_any(leaves) and self._judged[here]:
                 gone += self._load.rise_at(-leaves, name, here, target)
