@@ -18,7 +18,7 @@ from rescheduler.testing import builders as b
 
 CORES = 10
 EVERY_S = 30.0
-INPUTS = PlanningInputs(aggressiveness=1.0, effort=shorter(EFFORT))
+INPUTS = PlanningInputs(aggressiveness=1.0, effort=shorter(EFFORT, 2))
 """A search is as short as in a controller, which decides again soon."""
 
 
