@@ -25,8 +25,8 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.kube.reflector import Gaps
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_of_move import digest
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.placeholder import digest
 from rescheduler.reservations.scheduler_probe import answered, ask_scheduler
 from rescheduler.reservations.settings import ReservationSettings
 

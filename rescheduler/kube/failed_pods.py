@@ -34,9 +34,8 @@ def failed_pods(api: KubeApi) -> Iterator[FailedPod]:
 
 def _completed(found: FailedPod, meta: MetaWire, shared: SharedParts) -> FailedPod:
     controller = shared.owners(meta.owner_references, found.namespace).controller
-    annotations = {key: text or "" for key, text in (meta.annotations or {}).items()}
     return msgspec.structs.replace(
         found,
-        annotations=LabelSet(annotations),
+        annotations=LabelSet(meta.noted),
         controller_kind=controller.kind if controller is not None else "",
     )

@@ -6,6 +6,7 @@ It is no part of a Snapshot: the API is alpha, and what it says must never keep 
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import msgspec
 from msgspec import field
@@ -15,7 +16,7 @@ from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import Namespaced, ObjectKey
 from rescheduler.model.times import Moment
 
-_ENDS = ("TargetEvicted", "Failed")
+_ENDS: Final = ("TargetEvicted", "Failed")
 
 
 class ResponderState(enum.StrEnum):
@@ -53,7 +54,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     message: str = ""
 
 
-_NOTHING = Progress()
+_NOTHING: Final = Progress()
 
 
 class RequestedEviction(Namespaced, frozen=True, gc=False, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Final
 
 import msgspec
 from msgspec import field
@@ -11,7 +12,7 @@ from rescheduler.model.records import Namespaced
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.times import Moment
 
-FAILED = "Failed"
+FAILED: Final = "Failed"
 
 
 class ContainerEnd(msgspec.Struct, frozen=True, gc=False):

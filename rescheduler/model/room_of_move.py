@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
+
+_NAMES: Final = 4_096
+"""Digests that are kept."""
 
 
 def made_for(reservation: Reservation) -> str:
@@ -62,7 +67,13 @@ def _made_for_this(migration: PodMigration, reservation: Reservation) -> bool:
 
 def move_digest(migration: ObjectKey, uid: str) -> str:
     """Ten characters that the name of a move's own Reservation contains, in every version; other moves have others."""
-    return hashlib.blake2b(f"{uid}/{migration}".encode(), digest_size=5).hexdigest()
+    return digest(f"{uid}/{migration}")
+
+
+@lru_cache(_NAMES)
+def digest(text: str) -> str:
+    """Ten characters that stand for ``text`` in names that are made of others."""
+    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
 
 
 def took_given_room(migration: PodMigration) -> bool:

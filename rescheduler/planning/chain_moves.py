@@ -26,6 +26,7 @@ from rescheduler.planning.repair_drafts import (
     Wanting,
 )
 from rescheduler.planning.targets import Target, TargetWish
+from rescheduler.planning.total_change import TotalChange
 from rescheduler.planning.unfinished_plan import UnfinishedPlan
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import Tier, falls
@@ -125,9 +126,10 @@ class ChainPlanner(PlansDrafts):
     ) -> bool:
         """True if there is nothing more to do about it. ``sent``: what the whole draft sends to each node."""
         policy, candidate, to = one
-        wish = None if self.plan.limits.exhausted else self._wish(policy, candidate)
-        if wish is None:
+        wanted = None if self.plan.limits.exhausted else self._wish(policy, candidate)
+        if wanted is None:
             return True
+        wish, change = wanted
         if wish.gains[to.node] <= 0:
             return False
         chains = Chains(
@@ -141,19 +143,20 @@ class ChainPlanner(PlansDrafts):
         may_leave = partial(self._may_step_aside, candidate)
         found = chains.follow(wish, to, aside, may_leave, leavers)
         if len(found) == 1 and not found[0].after:
-            better = self._better_target(wish, to.node, sent)
+            better = self._better_target(wish, change, to.node, sent)
             found = found if better is None else [found[0]._replace(target=better)]
         if found:
             self.take_all(candidate, found)
         return bool(found)
 
-    def _better_target(self, wish: Wish, node: int, sent: Mapping[str, IntArray]) -> Target | None:
+    def _better_target(
+        self, wish: Wish, change: TotalChange, node: int, sent: Mapping[str, IntArray]
+    ) -> Target | None:
         """A node that repairs as much as the one (an index) that the draft names, which knows of rules only, and is better by later tiers.
 
         It has room for all that the draft sends there besides, and is in the same domains: others of the draft count on that. None: there is none.
         """
         replacement = self.plan.replacements.coming(wish.pod)
-        change = self.plan.objective.change(wish.pod, replacement)
         less = change.total - change.total[:, [node]]
         alike = (wish.gains > 0) & falls(less) & ~less[: Tier.BALANCE].any(axis=0)
         spec = replacement.spec
@@ -181,8 +184,8 @@ class ChainPlanner(PlansDrafts):
                 found.setdefault(move.source, []).append(move.pod)
         return found
 
-    def _wish(self, policy: Policy, candidate: Candidate) -> Wish | None:
-        """What the pod still wants; None: it is held, or nothing."""
+    def _wish(self, policy: Policy, candidate: Candidate) -> tuple[Wish, TotalChange] | None:
+        """What the pod still wants, and what its moves change; None: it is held, or nothing."""
         if self.plan.is_planned(candidate.pod) or self.held(candidate, follows=True) is not None:
             return None
         objective, replacement = self.plan.objective, self.plan.replacements.coming(candidate.pod)
@@ -191,7 +194,7 @@ class ChainPlanner(PlansDrafts):
         if not (gains > 0).any():
             return None
         least_gain = self.plan.refusals.least_gain(candidate.pod)
-        return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier)
+        return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier), change
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
         if self.plan.is_planned(pod) or not self.plan.trial.view.movable(pod):

@@ -63,7 +63,7 @@ class _Apart:
     def change_places(self, number: int) -> None:
         """If there are too many of its replicas, it and another pod take each other's place, where then there are fewer of either.
 
-        That is one on the nodes with the fewest replicas of its workload, of those nearest in size.
+        The other one is on one of the nodes with the fewest replicas of its workload, and nearest in size there.
         """
         mine, here = self._crowds[number], self._state.ways[number].node
         if mine is None or not mine.is_crowded(here, self._receiving):

@@ -29,8 +29,9 @@ from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, Workload
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import placeholder_resources
+from rescheduler.model.room_of_move import digest
 from rescheduler.model.selectors import LabelSelector, NodeSelector, Operator, Requirement
-from rescheduler.reservations.placeholder import digest, owner_reference, pause_spec, slug
+from rescheduler.reservations.placeholder import owner_reference, pause_spec, slug
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import template_of
 

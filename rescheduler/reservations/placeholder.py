@@ -8,7 +8,6 @@ It meets the Pod Security level restricted, except where host ports must be held
 
 from __future__ import annotations
 
-import hashlib
 import re
 from functools import lru_cache
 from typing import Any, Final
@@ -27,6 +26,7 @@ from rescheduler.model.resources import (
     parse_resources,
     placeholder_resources,
 )
+from rescheduler.model.room_of_move import digest
 from rescheduler.model.selectors import NodeSelector, Operator, Requirement
 from rescheduler.reservations.node_terms import all_of
 from rescheduler.reservations.observed_reservation import soft_mode
@@ -259,12 +259,6 @@ def _template_spec(reservation: Reservation) -> Json:
 def slug(name: str, fallback: str) -> str:
     """``name`` as the beginning of an object name: at most 40 characters of a DNS label; never empty."""
     return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_SLUG].strip("-") or fallback
-
-
-@lru_cache(_NAMES)
-def digest(text: str) -> str:
-    """Ten characters that stand for ``text``."""
-    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
 
 
 def label_value(name: str) -> str:

@@ -14,8 +14,9 @@ from rescheduler.model import names
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import MakingRoom, ObjectRef, Reservation, ReservationOwner
+from rescheduler.model.room_of_move import digest
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.placeholder import digest, slug
+from rescheduler.reservations.placeholder import slug
 from rescheduler.reservations.template import template_of
 
 

@@ -28,10 +28,11 @@ from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
+from rescheduler.model.room_of_move import digest
 from rescheduler.reservations.assignment import fits, same_size, taken_by
 from rescheduler.reservations.handover import taken_back, ungate
 from rescheduler.reservations.observed_reservation import ObservedReservation
-from rescheduler.reservations.placeholder import Part, create_placeholder, digest, placeholder_name
+from rescheduler.reservations.placeholder import Part, create_placeholder, placeholder_name
 from rescheduler.reservations.preallocation import (
     is_preallocated,
     recreate,

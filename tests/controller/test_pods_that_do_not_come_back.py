@@ -126,13 +126,19 @@ def scaled_to(scene, replicas):
             scene.api.patch(found, {"spec": {"replicas": replicas}})
 
 
-def test_a_replica_set_that_is_scaled_down_in_the_instant_of_the_eviction_gives_its_room_back():
+def scaled_down_at_the_eviction():
+    """Three pods on n1, of which one is moved and evicted in the instant in which two are enough."""
     scene = Scene({"n1": 4, "n2": 4})
     scene.workload(nodes=("n1", "n1", "n1"))
     scene.start(document=QUIET)
     at_the_eviction(scene, lambda: scaled_to(scene, 2))
     move = scene.move(scene.ready()[0], "n2")
     scene.until(lambda: evicted(scene))
+    return scene, move
+
+
+def test_a_replica_set_that_is_scaled_down_in_the_instant_of_the_eviction_gives_its_room_back():
+    scene, move = scaled_down_at_the_eviction()
     since_s = scene.now_s
     assert scene.until(lambda: scene.over(move))
     assert scene.now_s - since_s < 10.0
@@ -144,12 +150,7 @@ def test_a_replica_set_that_is_scaled_down_in_the_instant_of_the_eviction_gives_
 
 
 def test_a_replica_set_that_is_scaled_up_again_at_once_keeps_its_room():
-    scene = Scene({"n1": 4, "n2": 4})
-    scene.workload(nodes=("n1", "n1", "n1"))
-    scene.start(document=QUIET)
-    at_the_eviction(scene, lambda: scaled_to(scene, 2))
-    move = scene.move(scene.ready()[0], "n2")
-    scene.until(lambda: evicted(scene))
+    scene, move = scaled_down_at_the_eviction()
     scene.advance(3.0)
     scaled_to(scene, 3)
     assert scene.until(lambda: scene.over(move))

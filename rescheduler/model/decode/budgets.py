@@ -29,9 +29,8 @@ def with_owners(found: Service, meta: MetaWire, shared: SharedParts) -> Service:
 def with_annotations(found: ConfigMap, meta: MetaWire, shared: SharedParts) -> ConfigMap:
     """With its annotations. Without a time that can be read its keys hold no pod: nor does the gate policy hold one then."""
     del shared
-    annotations = {key: text or "" for key, text in (meta.annotations or {}).items()}
-    until = seconds_of(annotations.get(ANNOTATION_VALID_UNTIL, ""))
-    return msgspec.structs.replace(found, annotations=annotations, valid_until_s=until)
+    until = seconds_of(meta.noted.get(ANNOTATION_VALID_UNTIL, ""))
+    return msgspec.structs.replace(found, annotations=meta.noted, valid_until_s=until)
 
 
 _REQUESTS: Final = "requests."

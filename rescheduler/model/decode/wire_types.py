@@ -56,6 +56,11 @@ class MetaWire(Wire):
     managed_fields: Raw = ABSENT
     finalizers: list[str] | None = None
 
+    @property
+    def noted(self) -> dict[str, str]:
+        """Its annotations; one without a text has an empty one."""
+        return {key: text or "" for key, text in (self.annotations or {}).items()}
+
 
 class ObjectWire(Wire):
     """Any object with metadata."""
