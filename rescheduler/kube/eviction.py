@@ -75,7 +75,12 @@ def _outcome(error: ApiError) -> EvictionOutcome:
         case HTTPStatus.CONFLICT:
             # Any other conflict is a write that came in between: the same eviction may pass next time.
             return EvictionOutcome.REPLACED if _UID_DIFFERS.search(error.message) else EvictionOutcome.STALE
-        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+        case (
+            HTTPStatus.BAD_REQUEST
+            | HTTPStatus.UNAUTHORIZED
+            | HTTPStatus.FORBIDDEN
+            | HTTPStatus.UNPROCESSABLE_ENTITY
+        ):
             return EvictionOutcome.FORBIDDEN
         case _:
             return EvictionOutcome.FAILED

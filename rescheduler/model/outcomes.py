@@ -28,7 +28,7 @@ class EvictionOutcome(enum.StrEnum):
     MULTIPLE_BUDGETS = "MultipleBudgets"
     """500: more than one PodDisruptionBudget matches; the subresource never evicts such a pod."""
     FORBIDDEN = "Forbidden"
-    """403: rights or an admission webhook."""
+    """401, 403, 400, 422: rights, or admission, which chooses its code (a ValidatingAdmissionPolicy: 422)."""
     FAILED = "Failed"
     """Anything else."""
     AWAITED = "Awaited"

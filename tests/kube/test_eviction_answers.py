@@ -38,8 +38,9 @@ VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
     (502, "", "", {}, Outcome.UNKNOWN, None),
     (403, "Forbidden", "admission webhook denied", {}, Outcome.FORBIDDEN, None),
     (401, "Unauthorized", "", {}, Outcome.FORBIDDEN, None),
-    (400, "BadRequest", "name mismatch", {}, Outcome.FAILED, None),
-    (422, "Invalid", "", {}, Outcome.FAILED, None),
+    (400, "BadRequest", "name mismatch", {}, Outcome.FORBIDDEN, None),
+    (422, "Invalid", "ValidatingAdmissionPolicy 'a' with binding 'a' denied request", {}, Outcome.FORBIDDEN, None),
+    (413, "RequestEntityTooLarge", "", {}, Outcome.FAILED, None),
 ])  # fmt: skip
 def test_each_refusal_has_one_meaning(  # noqa: PLR0917 - a row of the table
     refusal, code, reason, message, details, outcome, retry_after_s
