@@ -130,6 +130,7 @@ class DryRunCreations:
             template=key,
             outcome=answer.outcome,
             message=answer.message,
+            ungated=answer.pod is not None and answer.pod.ungated,
             asked_at_s=kept.asked_at_s,
             took_s=kept.took_s,
             tries=kept.tries,

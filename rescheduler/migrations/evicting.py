@@ -57,6 +57,10 @@ _LOOK_AGAIN_AT_LAST_S: Final = 8.0
 """The longest of these waits: new pods of the controller are gated meanwhile."""
 _SURELY_FORBIDDEN_S: Final = 10.0
 """403 for longer than this ends the move. An API server that starts answers 403 until it has read the roles."""
+_UNGATED: Final = (
+    "new pods of the controller do not get the gate: the controller's own pod got it in a dry run, one in namespace {} did not; "
+    "a mutating policy or webhook takes it off there (rescheduler check)"
+)
 
 # Evictions carry the uid: if the pod is gone or has another uid, the pod of this move has ended under our intent.
 _HAPPENED: Final = frozenset({EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED})
@@ -207,7 +211,7 @@ def _intend(draft: Draft) -> None:
     if not (kept_on or draft.soft):
         draft.change(eviction_requested_at_s=draft.now_s)
         draft.say(Why.PROVING_GATE, "the eviction is being prepared")
-    elif _looked_last(draft) and gate_proven(draft) and _recorded(draft):
+    elif _looked_last(draft) and gate_proven(draft) and _comes_gated(draft) and _recorded(draft):
         draft.change(eviction_requested_at_s=draft.now_s)
         _evict(draft, "is being evicted")
 
@@ -291,6 +295,7 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and (result is not None or _sees(draft))
         and _looked_last(draft)
         and gate_proven(draft)
+        and _comes_gated(draft)
         and _recorded(draft)
     ):
         awaited = result is not None and result.outcome is EvictionOutcome.AWAITED
@@ -389,6 +394,19 @@ def _looked_last(draft: Draft) -> bool:
     """
     lasts_s, due_s = 3.0 * draft.observed.creation.took_s, settled_s(draft) - LOOK_LEAD_S
     return draft.now_s < due_s or asked(draft, min(max(LOOK_LASTS_S, lasts_s), LAST_LOOK_S), due_s)
+
+
+def _comes_gated(draft: Draft) -> bool:
+    """False, and the move ends, if the replacement would come without the gate: what others do to pods of its namespace takes it off.
+
+    The proof is made in the controller's own namespace. A last look from before the gate has settled is made again.
+    """
+    seen = draft.observed.creation
+    if draft.soft or draft.starts_first or not seen.ungated:
+        return True
+    if asked(draft, LAST_LOOK_S, settled_s(draft)):
+        draft.fail(Why.GATE_NOT_IN_FORCE, _UNGATED.format(draft.observed.migration.namespace))
+    return False
 
 
 def _recorded(draft: Draft) -> bool:

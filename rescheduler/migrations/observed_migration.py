@@ -157,6 +157,8 @@ class ObservedCreation:
     """Of the last answer; None: it was not asked, or is to be asked again."""
     message: str = ""
     """The API server's words."""
+    ungated: bool = False
+    """The pod was admitted without the gate."""
     asked_at_s: float = 0.0
     took_s: float = 0.0
     """How long the answer took."""

@@ -94,6 +94,8 @@ class AdmittedPod(msgspec.Struct, frozen=True, kw_only=True):
     spec: PodSpec | None = None
     """As admission completed it; None: the API server refuses to create it."""
     labels: LabelSet = NO_LABELS
+    ungated: bool = False
+    """It came without the gate of this program: no key held it, or another policy or webhook takes the gate off."""
     refusal: str = ""
     """The API server's message if it refuses."""
     asked_at_s: float = 0.0

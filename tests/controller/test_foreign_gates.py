@@ -20,8 +20,24 @@ NO_RIGHT = 'pods is forbidden: User "rescheduler" cannot create resource "pods" 
 
 def add_gates(world, app="web", namespace="default"):
     """Every new pod of the app (None: every new pod of the namespace) waits for a queue, which never lets it go."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     gates = f'[Object.spec.schedulingGates{{name: "{QUEUE}"}}]'
+    expression = f"Object{{spec: Object.spec{{schedulingGates: {gates}}}}}"
+    conditions = [{"name": "queued", "expression": _labelled(app)}] if app else []
+    change = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+    mutate_new_pods(world, change, conditions, namespace)
+
+
+def take_gates_off(world, namespace="default"):
+    """As a policy does that forbids scheduling gates in a namespace: it is called after ours."""
+    patch = '[JSONPatch{op: "remove", path: "/spec/schedulingGates"}]'
+    gated = [{"name": "gated", "expression": "has(object.spec.schedulingGates)"}]
+    change = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}
+    mutate_new_pods(world, change, gated, namespace)
+
+
+def mutate_new_pods(world, change, conditions, namespace):
+    """A mutating policy of somebody else."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "queue.example.com"}}
     policy = {
         "failurePolicy": "Fail",
@@ -30,15 +46,8 @@ def add_gates(world, app="web", namespace="default"):
             "resourceRules": [rule],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         },
-        "matchConditions": [{"name": "queued", "expression": _labelled(app)}] if app else [],
-        "mutations": [
-            {
-                "patchType": "ApplyConfiguration",
-                "applyConfiguration": {
-                    "expression": f"Object{{spec: Object.spec{{schedulingGates: {gates}}}}}"
-                },
-            }
-        ],
+        "matchConditions": conditions,
+        "mutations": [change],
     }
     world.api.create({**head, "kind": "MutatingAdmissionPolicy", "spec": policy})
     world.api.create(
@@ -90,6 +99,20 @@ def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
     assert world.reason(name) == "NotMovable"
     assert QUEUE in world.state(name)["message"]
     assert not evicted(world)
+    assert not world.leftovers()
+
+
+def test_nothing_is_evicted_where_another_policy_takes_the_gate_off():
+    """The proof of the gate is a pod of the controller's own namespace, which that policy leaves alone."""
+    world = Scene({"n1": 4, "n2": 4}).workload()
+    take_gates_off(world)
+    world.start()
+    name = world.move(world.pods()[0], "n2")
+    world.until(lambda: world.over(name))
+    assert world.reason(name) == "GateNotInForce"
+    assert "one in namespace default did not" in world.state(name)["message"]
+    assert not evicted(world)
+    world.until(lambda: not world.leftovers(), 20.0)
     assert not world.leftovers()
 
 

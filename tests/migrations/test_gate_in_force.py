@@ -124,6 +124,27 @@ def test_while_the_gate_settles_the_replacement_is_looked_at_a_last_time(request
         assert [call for call in kinds(outcome) if call != "write_status"] == expected
 
 
+@pytest.mark.parametrize("requested_s", [0.0, NOW - 2.0], ids=["before the intent", "after the intent"])
+@pytest.mark.parametrize(("settled_ago_s", "asked_ago_s", "expected"), [
+    (0.05, 0.06, ["try_creation"]),
+    (0.05, 0.01, ["fail"]),
+    (3.0, 0.3, ["fail"]),
+], ids=["asked before the gate has settled", "asked after it", "asked long after it"])  # fmt: skip
+def test_nothing_is_evicted_whose_replacement_would_come_without_the_gate(
+    requested_s, settled_ago_s, asked_ago_s, expected
+):
+    move = begun(PHASE.EVICTING, requested=requested_s)
+    proven = calls(gate_proven_at_s=NOW - 1.0 - settled_ago_s)
+    seen = ObservedCreation(template=TemplateKey("rs", ""), outcome=CreationOutcome.ADMITTED, asked_at_s=NOW - asked_ago_s, ungated=True)  # fmt: skip
+    outcome = look(move, reservation=reservation(), calls=proven, creation=seen)
+    assert "evict" not in kinds(outcome)
+    if expected == ["fail"]:
+        assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "GateNotInForce")
+        assert "namespace default" in outcome.status.message
+    else:
+        assert [call for call in kinds(outcome) if call != "write_status"] == expected
+
+
 @pytest.mark.parametrize("age_s", [1.0, 60.0])
 def test_after_the_intent_the_eviction_follows_at_once_if_the_gate_has_settled(age_s):
     move = begun(PHASE.EVICTING, age_s, requested=NOW - 0.1)

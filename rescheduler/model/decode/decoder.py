@@ -476,6 +476,7 @@ def admitted_pod(body: bytes) -> AdmittedPod:
     if not isinstance(pod, Pod):
         raise UndecodableError("the answer to a dry-run creation is no pod")
     spec = pod.spec
-    if GATE in spec.gates:
+    ungated = GATE not in spec.gates
+    if not ungated:
         spec = msgspec.structs.replace(spec, gates=tuple(gate for gate in spec.gates if gate != GATE))
-    return AdmittedPod(spec=spec, labels=pod.labels)
+    return AdmittedPod(spec=spec, labels=pod.labels, ungated=ungated)
