@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import Final
 
 from bench.replay import replay
+from harness import builders as b
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.integer_program import IntegerProgram, Solution
@@ -29,7 +30,6 @@ from rescheduler.planning.plan import Plan, in_stages
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 ORDERS: Final = 3
 NODE_CPU_MILLI: Final = 8000

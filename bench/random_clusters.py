@@ -20,11 +20,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.testing import builders as b
 
 ZONES: Final = ("a", "b", "c")
 CPU_MILLI: Final = (50, 100, 200, 300, 400, 500, 700, 1000, 1500)

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from harness import builders as b
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.kubelets import KubeletThread
@@ -21,7 +22,6 @@ from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.seeds import NIGHTLY, examples
 
 # Examples are judged by what they find, never by how long a loaded machine takes for them.

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.testing import builders as b
 
 MOST_PLACEMENTS: Final = 3_000
 """Of the pods that move, those of one workload being alike; a cluster with more loses its last workload."""

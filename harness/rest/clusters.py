@@ -9,9 +9,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.testing import builders as b
 
 Rule = Callable[[Any, str], Any]
 

@@ -11,6 +11,7 @@ from bench.optima import planned
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay
 from bench.staged_repairs import fewest_violations
+from harness import builders as b
 from rescheduler.optima.any_plan import fewest_violations_of_any_plan, most_relief_by_count
 from rescheduler.optima.fillings import (
     Consolidation,
@@ -22,7 +23,6 @@ from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.bench.tiny_clusters import one_stage, tiny
 from tests.seeds import seeds
 

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.model.names import ZONE
@@ -17,7 +18,6 @@ from rescheduler.planning.planner import plan
 from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.bench.tiny_clusters import one_stage, tiny
 from tests.seeds import seeds
 

@@ -5,8 +5,8 @@ import random
 
 import numpy as np
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
-from rescheduler.testing import builders as b
 
 
 def tiny(seed):

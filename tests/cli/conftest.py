@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness import documents
+from harness.builders import node, pdb, replicaset
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import is_ready
@@ -23,7 +24,6 @@ from rescheduler.cli.main import main
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
-from rescheduler.testing.builders import node, pdb, replicaset
 from tests.kube.measuring_servers import say, serving
 
 NOW = "2026-11-21T10:00:00Z"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rescheduler.testing.builders import deployment, node, pod
+from harness.builders import deployment, node, pod
 
 ITEM = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 DEEP = "[" * 100_000

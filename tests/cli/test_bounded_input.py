@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rescheduler.testing.builders import node, pod
+from harness.builders import node, pod
 
 MEMORY_BYTES = 3 << 30
 """Of addresses: the libraries alone take about 1 GiB of them."""

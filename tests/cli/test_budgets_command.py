@@ -6,9 +6,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from harness import builders as b
 from harness.controlplane.world import World
 from rescheduler.cli.main import main
-from rescheduler.testing import builders as b
 
 
 def run(*words):

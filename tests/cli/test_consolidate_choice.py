@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.cli.consolidation import NodesWanted, choose
 from rescheduler.configuration.document import default_configuration
 from rescheduler.model.migration import PodMigration
-from rescheduler.testing import builders as b
 
 
 @pytest.fixture

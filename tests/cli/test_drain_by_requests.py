@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from harness import builders as b
 from rescheduler.cli import draining
 from rescheduler.cli.draining import NotDrainedError, evict_by_requests, eviction_requests
 from rescheduler.cli.errors import CommandError
 from rescheduler.kube.errors import AlreadyExistsError
-from rescheduler.testing import builders as b
 
 
 class Server:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.cli.drain_plan import DrainOptions, plan_drain
 from rescheduler.configuration.document import default_configuration
-from rescheduler.testing import builders as b
 
 PINNED = DrainOptions(evict_pinned=True)
 HOSTNAME = "kubernetes.io/hostname"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.cli.drain_plan import DrainOptions, Stays, plan_drain
 from rescheduler.configuration.document import default_configuration
-from rescheduler.testing import builders as b
 
 EVERYTHING = DrainOptions(ignore_daemonsets=True, delete_emptydir_data=True, force=True, evict_unmovable=True)
 

@@ -13,13 +13,13 @@ import pytest
 import yaml
 import zstandard
 
+from harness.builders import deployment, node, pdb, pod, snapshot
 from rescheduler.cli.dump_reader import InputError, read_sources
 from rescheduler.cli.snapshot_input import newest_time_s
 from rescheduler.model.decode import Decoder
 from rescheduler.model.decode.dump import PIECE_BYTES
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
-from rescheduler.testing.builders import deployment, node, pdb, pod, snapshot
 
 WEB = deployment("web", "shop").cpu("500m").replicas(2)
 OBJECTS = [

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from harness.builders import node, pod
 from rescheduler.model.past_moves import PastMove, encode_past_move
 from rescheduler.model.times import parse_timestamp
-from rescheduler.testing.builders import node, pod
 
 from .conftest import NOW
 

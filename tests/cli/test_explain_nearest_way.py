@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 
 
 def web(name, node, *, cpu="1", replicas=1, priority=0):

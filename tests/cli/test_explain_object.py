@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from harness import builders as b
 from rescheduler.kube.credentials import acting_as
-from rescheduler.testing import builders as b
 
 from .conftest import NOW
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 
 WIDGETS = """\
 apiVersion: rescheduler.dev/v1alpha1

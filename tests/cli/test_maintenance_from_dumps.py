@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from harness import builders as b
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.label_query import label_query
 from rescheduler.cli.main import main
@@ -15,7 +16,6 @@ from rescheduler.configuration.document import default_configuration
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.limits import Protections
 from rescheduler.policies.wire import NamespaceFilter
-from rescheduler.testing import builders as b
 
 WEB = {"app": "web", "tier": "front"}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 
 HEAD = "it is assumed that "
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rescheduler.testing.builders import node, pod
+from harness.builders import node, pod
 
 STATUS = {
     "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "Unauthorized",

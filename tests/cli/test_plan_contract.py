@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from harness.builders import node, replicaset
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
-from rescheduler.testing.builders import node, replicaset
 
 from .conftest import NOW
 

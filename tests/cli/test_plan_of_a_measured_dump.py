@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rescheduler.testing.builders import node, replicaset
+from harness.builders import node, replicaset
 
 DOCUMENT = """
 apiVersion: rescheduler.dev/v1alpha1

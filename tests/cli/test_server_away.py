@@ -7,6 +7,7 @@ from http import HTTPStatus
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.following import AWAY_S, follow
@@ -26,7 +27,6 @@ from rescheduler.kube.transport import Response, TransportError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationOwner
-from rescheduler.testing import builders as b
 
 NOT_FOUND = b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}'
 TWENTY = {f"web-{i:02}": "" for i in range(20)}

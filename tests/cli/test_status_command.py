@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness import builders as b
 from harness import documents
 from rescheduler.cli import status_gathering as gathering
 from rescheduler.cli.clients import NamedCluster
@@ -21,7 +22,6 @@ from rescheduler.reports.status_document import (
     ShownPolicy,
 )
 from rescheduler.reports.status_text import status_text
-from rescheduler.testing import builders as b
 
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
 

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from rescheduler.testing.builders import node
+from harness.builders import node
 
 ROOM = "apiVersion: rescheduler.dev/v1alpha1\nkind: Reservation\nmetadata: {name: r}\n"
 POD = "{spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}}"

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from rescheduler.testing.builders import node
+from harness.builders import node
 
 WRONG = [
     # (command line, exit code, what the message names)

@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
+from harness.builders import node, snapshot
 from rescheduler.cli.main import main
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.cycle import UnknownNames
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.testing.builders import node, snapshot
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies:\n"
 LOW = "- {{name: LowNodeUtilization, thresholds: {{cpu: 20, {0}}}, targetThresholds: {{cpu: 50, {1}}}{2}}}"

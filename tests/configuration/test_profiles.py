@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 TWO = """\

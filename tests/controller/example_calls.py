@@ -2,6 +2,7 @@
 
 import msgspec
 
+from harness import builders as b
 from rescheduler.calls.call import Event, GateProbe
 from rescheduler.calls.nodes import (
     give_node_back,
@@ -57,7 +58,6 @@ from rescheduler.reservations.placeholder import create_placeholder
 from rescheduler.reservations.scheduler_probe import ask_scheduler
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.validation import try_template
-from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings(namespace="rescheduler", pause_image="pause:1")
 WEB = msgspec.structs.replace(b.pod("web-0", "shop").uid("u").build(), resource_version="7")

@@ -9,6 +9,7 @@ from functools import cache
 import msgspec
 from hypothesis import strategies as st
 
+from harness import builders as b
 from harness.damage import places, plant, put
 from rescheduler.model import names
 from rescheduler.model.decode import (
@@ -23,7 +24,6 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
 from rescheduler.reservations.placeholder import placeholder_name
-from rescheduler.testing import builders as b
 
 DECODER = Decoder()
 KEYS = [

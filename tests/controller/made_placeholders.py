@@ -2,9 +2,9 @@
 
 import json
 
+from harness import builders as b
 from rescheduler.reservations.placeholder import placeholder_manifest
 from rescheduler.reservations.settings import ReservationSettings
-from rescheduler.testing import builders as b
 
 
 def made_placeholder(reservation, node):

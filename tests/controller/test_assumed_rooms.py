@@ -5,6 +5,7 @@ import pytest
 from made_placeholders import made_placeholder
 from test_rooms_by_the_rules import Taken, holder, room
 
+from harness import builders as b
 from rescheduler.controller.effects import Effect
 from rescheduler.coordination.expectations import Touched
 from rescheduler.coordination.memory import Memory
@@ -13,7 +14,6 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.times import format_timestamp
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.placeholder import placeholder_name
-from rescheduler.testing import builders as b
 from tests import one_round
 
 TWO = [b.node("n1").cpu("1"), b.node("n2").cpu("1")]

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.calls.pods import tried_hand_over
 from rescheduler.controller.sender import ApiSender, DryRunSender
 from rescheduler.kube.client import KubeApi
@@ -14,7 +15,6 @@ from rescheduler.model.outcomes import CreationOutcome as Outcome
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import LabelSet
-from rescheduler.testing import builders as b
 
 CONTAINERS = [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "500m"}}}]
 TEMPLATE = {

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.controller.crashes import CrashReports
@@ -12,7 +13,6 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.scheduling.state import SharedSchedulingState
-from rescheduler.testing import builders as b
 
 CONFIGURATION = Configuration(
     limits=Limits(moves_at_once=1), policies=(ConfiguredPolicy(name="NodeTaints", args=NodeTaintsArgs()),)

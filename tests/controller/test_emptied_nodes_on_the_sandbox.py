@@ -4,13 +4,13 @@ import msgspec
 import pytest
 from scenes import Scene
 
+from harness import builders as b
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import NODE, POD, annotations_of, spec, status
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.testing import builders as b
 from tests.seeds import parts
 
 PLAIN = b"""\

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.calls.pods import evict, evict_by_request, withdraw_eviction_request
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.own_config_maps import OwnConfigMaps
@@ -16,7 +17,6 @@ from rescheduler.kube.transport import Response, Transport
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import EVICTOR, REQUESTER_OF_MOVES, RESPONDER
 from rescheduler.model.outcomes import EvictionOutcome
-from rescheduler.testing import builders as b
 
 POD = b.pod("web-1", namespace="shop").on("node-1").owner("ReplicaSet", "web", "u-web", "apps/v1").build()
 MOVE = PodMigration(namespace="shop", name="m", uid="m-uid", pod_name="web-1", pod_uid=POD.uid, grace_s=7)

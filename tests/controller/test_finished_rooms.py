@@ -3,9 +3,9 @@
 import pytest
 from test_rooms_by_the_rules import actions, holder, room
 
+from harness import builders as b
 from rescheduler.model import names
 from rescheduler.model.times import format_timestamp
-from rescheduler.testing import builders as b
 
 NODE = b.node("n1").cpu("1")
 LONG_AGO = format_timestamp(b.NOW_S - 90_000)

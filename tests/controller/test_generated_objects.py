@@ -13,6 +13,7 @@ import msgspec
 from generated_cluster import DECODER, MANIFESTS, damaged, fields_read
 from hypothesis import HealthCheck, given, settings
 
+from harness import builders as b
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.sender import DryRunSender
@@ -29,7 +30,6 @@ from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.one_round import reconciler
 
 NIGHTLY = "RESCHEDULER_EXAMPLES" in os.environ

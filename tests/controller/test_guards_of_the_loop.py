@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from scenes import LEASE, Scene, refusal
 
+from harness import builders as b
 from harness.histories.program import Events, Program
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import spec, status
@@ -22,7 +23,6 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.kinds import Kind
-from rescheduler.testing import builders as b
 
 TWO_POLICIES = b"""\
 apiVersion: rescheduler.dev/v1alpha1

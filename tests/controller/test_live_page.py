@@ -8,6 +8,7 @@ import json
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.controller.crashes import CrashReports
@@ -21,7 +22,6 @@ from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.reports.cluster_status import MOST_SAMPLES, Trends
 from rescheduler.reports.status_document import ClusterStatus, ControllerStatus, Presence
 from rescheduler.scheduling.state import SharedSchedulingState
-from rescheduler.testing import builders as b
 
 CONFIGURATION = Configuration(
     limits=Limits(moves_at_once=1), policies=(ConfiguredPolicy(name="NodeTaints", args=NodeTaintsArgs()),)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.controller.crashes import CrashReports
@@ -35,7 +36,6 @@ from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.status_document import ControllerStatus, Presence
 from rescheduler.scheduling.state import SharedSchedulingState
-from rescheduler.testing import builders as b
 
 CONFIGURATION = Configuration(
     limits=Limits(moves_at_once=4), policies=(ConfiguredPolicy(name="NodeTaints", args=NodeTaintsArgs()),)

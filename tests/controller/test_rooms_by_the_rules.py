@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from made_placeholders import made_placeholder
 
+from harness import builders as b
 from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.coordination.dry_run_creations import TemplateTrials
 from rescheduler.coordination.memory import Memory
@@ -14,7 +15,6 @@ from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
 from tests.one_round import Recorder, reconciler
 
 PVC = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}

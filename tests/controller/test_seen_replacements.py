@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.controller.seen_replacements import WITHIN_S, SeenReplacements
 from rescheduler.model.replacement_rules import KindThere, ReplacementRules
 from rescheduler.replacements.controllers import BUILT_IN
-from rescheduler.testing import builders as b
 
 WIDGET = KindThere("default", "example.com", "Widget")
 

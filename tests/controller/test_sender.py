@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.calls.call import Event, GateProbe
 from rescheduler.calls.nodes import taint_node
 from rescheduler.calls.objects import create_reservation, delete_reservation, write_status
@@ -27,7 +28,6 @@ from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.handover import hand_over_taint
-from rescheduler.testing import builders as b
 
 WEB = b.pod("web-0", "shop").uid("u").build()
 HOLDER = b.pod("room-x", "rescheduler").uid("h").build()

@@ -1,6 +1,6 @@
 """RemoveDuplicates: how many copies of a pod leave the nodes that have several of them."""
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 from tests.conversion.tables import Row, small, workload
 
 PLUGIN = "RemoveDuplicates"

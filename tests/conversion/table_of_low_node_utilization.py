@@ -1,6 +1,6 @@
 """LowNodeUtilization: how many leave an overloaded node for an under-utilised one, by requests."""
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 from tests.conversion.tables import CRITICAL, GPU, Row, agent, gpus, mirror, small, with_gpu, workload
 
 PLUGIN = "LowNodeUtilization"

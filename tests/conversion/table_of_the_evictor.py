@@ -1,6 +1,6 @@
 """DefaultEvictor: who may go at all. Every row has a tainted node that all of its pods have to leave, if they may."""
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 from tests.conversion.tables import CRITICAL, Row, agent, changed, small, workload
 
 PLUGIN = "RemovePodsViolatingNodeTaints"

@@ -1,6 +1,6 @@
 """RemovePodsViolatingTopologySpreadConstraint: how many go from which domain."""
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 from tests.conversion.tables import Row, changed, small, workload
 
 PLUGIN = "RemovePodsViolatingTopologySpreadConstraint"

@@ -7,6 +7,7 @@ an empty node besides: without a place to go nothing is planned here, which each
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness import builders as b
 from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.conversion.policy_conversion import convert_policy
@@ -14,7 +15,6 @@ from rescheduler.model.kinds import Kind
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import random
 
 import msgspec
 
+from harness import builders as b
 from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
@@ -14,7 +15,6 @@ from rescheduler.planning.limits import EFFORT, PlanningInputs, shorter
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 CORES = 10
 EVERY_S = 30.0

@@ -8,10 +8,10 @@ import math
 import pytest
 from measured_cluster import CORES, Load, MeasuredCluster
 
+from harness import builders as b
 from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage_settings import UsageSettings
-from rescheduler.testing import builders as b
 from tests.seeds import NIGHTLY, some
 
 DAY_S = 86_400.0

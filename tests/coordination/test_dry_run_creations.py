@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.calls.call import Call, Verb
 from rescheduler.calls.pods import tried_deletion, tried_hand_over
 from rescheduler.coordination.dry_run_creations import DryRunCreations, template_of
@@ -12,7 +13,6 @@ from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.resources import Resources
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
 
 NOW = 1_000.0
 GROWN = AdmittedPod(spec=PodSpec(requests=Resources(cpu_milli=700)))

@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.calls.nodes import give_node_back, keep_node_empty
 from rescheduler.coordination.emptied_nodes import (
     EMPTIED_WITHIN_S,
@@ -23,7 +24,6 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import LEAST_S, KeepingRule
-from rescheduler.testing import builders as b
 from tests.records import changed
 
 NOW_S = 1_000_000.0

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.move_order import evicts_first
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.testing import builders as b
 from tests import records
 
 NOW = 1_000.0

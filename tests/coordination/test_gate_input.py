@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.room_assignment import room_of
 from rescheduler.coordination.switches import coming_rooms, gate_keys, wants_gate
@@ -29,7 +30,6 @@ from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.template import name_of_reservation
 from rescheduler.reservations.validation import refusal
-from rescheduler.testing import builders as b
 from tests import records
 from tests.records import pod_record
 

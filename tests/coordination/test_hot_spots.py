@@ -3,12 +3,12 @@
 import pytest
 from measured_cluster import Load, MeasuredCluster
 
+from harness import builders as b
 from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.policies.sure_overload import AnomalyArgs
-from rescheduler.testing import builders as b
 from tests.seeds import some
 
 TARGETS = {"thresholds": {"cpu": 40.0}, "target_thresholds": {"cpu": 55.0}}

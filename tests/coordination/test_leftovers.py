@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.calls.pods import delete_placeholder, remove_placeholder
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.leftovers import leftovers
@@ -12,7 +13,6 @@ from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.settings import ReservationSettings
-from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings(node_grace_s=60.0)
 READY = b.node("n1").build()

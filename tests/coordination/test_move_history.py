@@ -4,6 +4,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.coordination.move_history import MoveHistory, needed
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import ANNOTATION_COOLDOWN
@@ -15,7 +16,6 @@ from rescheduler.model.times import format_seconds
 from rescheduler.planning.beginning import MOST_ENTRIES
 from rescheduler.planning.limits import Limits, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves
-from rescheduler.testing import builders as b
 from tests import records
 
 NOW = 1_790_000_000.0

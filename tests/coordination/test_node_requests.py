@@ -6,6 +6,7 @@ from functools import partial
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.node_requests import MOST, asking, own_deployment, withdrawn
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.model.migration import MigrationPhase
@@ -21,7 +22,6 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.node_request import holds_nothing, request_key, request_node
 from rescheduler.reservations.settings import ReservationSettings
-from rescheduler.testing import builders as b
 from tests import records
 
 OURS = "rescheduler"

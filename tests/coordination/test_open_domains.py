@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.placement import Placement
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 

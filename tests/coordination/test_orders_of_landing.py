@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 NODES = [b.node(f"{zone}{i}").zone(zone).label({HOSTNAME: f"{zone}{i}"}) for zone in "abc" for i in (1, 2)]
 

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
 
 
 def world(count, target_cpu):

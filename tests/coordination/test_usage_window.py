@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.usage_window import LEAST, SETTLED_S, UsageWindow
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationStatus, PodMigration
@@ -20,7 +21,6 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.measurement import measured, unmeasured, unsettled
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 NOW_S = b.NOW_S
 EVERY_S = 30.0

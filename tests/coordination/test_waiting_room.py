@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.coordination.waiting_room import MOVES_SHOWN_S, REST_S, ROOM_FREE_S, WaitingRoom
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import (
@@ -25,7 +26,6 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.observed_reservation import ObservedReservation
-from rescheduler.testing import builders as b
 from tests import records
 from tests.records import pod_record
 

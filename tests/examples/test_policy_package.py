@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration import policies_section
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -19,7 +20,6 @@ from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.registry import INTERFACE, PolicyType
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make install")
 

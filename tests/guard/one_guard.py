@@ -4,6 +4,7 @@ import json
 
 import msgspec
 
+from harness import builders as b
 from rescheduler.guard.filer import Filer, FilerParts, GuardRules
 from rescheduler.guard.filing import GATHERED_S
 from rescheduler.guard.guard import Guard
@@ -16,7 +17,6 @@ from rescheduler.model.records import Namespace
 from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
-from rescheduler.testing import builders as b
 from tests import records
 
 OWN = "system:serviceaccount:rescheduler:rescheduler"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.guard.decision import (
     BUDGET_FREES_S,
     CATCHES_UP_S,
@@ -27,7 +28,6 @@ from rescheduler.model.names import ANNOTATION_ASKED_SINCE, GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
-from rescheduler.testing import builders as b
 from tests import records
 
 NOW_S = 1_800_000_000.0

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.guard.asks import MOST_ASKS, REMEMBERED_S, UNCONFIRMED_S, Asks, WaitingEviction
 from rescheduler.guard.decision import LAST_ASK_S, SILENCE_S, TRY_AGAIN_S
 from rescheduler.guard.filing import (
@@ -24,7 +25,6 @@ from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.records import ObjectKey
-from rescheduler.testing import builders as b
 
 NOW_S = 1_800_000_000.0
 SETTINGS = GuardSettings()

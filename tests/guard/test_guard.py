@@ -5,6 +5,7 @@ import time
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.guard.asks import UNCONFIRMED_S
 from rescheduler.guard.decision import BUDGET_FREES_S, CATCHES_UP_S, SILENCE_S
 from rescheduler.guard.guard import user_of
@@ -17,7 +18,6 @@ from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace, Node, ObjectKey, PodPhase
 from rescheduler.model.selectors import LabelSelector, LabelSet
-from rescheduler.testing import builders as b
 from rescheduler.webhook.review import UnreadableReviewError
 
 from .one_guard import OWN, Cluster, asks_for, verbs

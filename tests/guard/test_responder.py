@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.guard.asks import Asks
 from rescheduler.guard.filer import Filer, FilerParts, GuardRules
 from rescheduler.guard.filing import guarded_key
@@ -19,7 +20,6 @@ from rescheduler.model.names import LABEL_GUARD, RESPONDER
 from rescheduler.model.records import Namespace
 from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.selectors import LabelSet
-from rescheduler.testing import builders as b
 from tests import records
 
 NOW = 1_800_000_000.0

@@ -6,6 +6,7 @@ import json
 import msgspec
 import pytest
 
+from harness.builders import node, pod
 from rescheduler.calls.pods import remove_gate
 from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.configuration.engines import with_engine
@@ -37,7 +38,6 @@ from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing.builders import node, pod
 from tests.records import pod_record
 
 replace = msgspec.structs.replace

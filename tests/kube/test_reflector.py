@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.builders import pod
+from harness.object_builders import CREATED
 from rescheduler.kube.reflector import (
     BASE_S,
     CAP_S,
@@ -24,8 +26,6 @@ from rescheduler.kube.reflector import (
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey
-from rescheduler.testing.builder_base import CREATED
-from rescheduler.testing.builders import pod
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from harness import builders as b
 from harness import documents
 from rescheduler.model import names
 from rescheduler.model.decode import Decoder
@@ -16,7 +17,6 @@ from rescheduler.reservations.node_request import request_node
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
 from rescheduler.reservations.scheduler_probe import ask_scheduler
 from rescheduler.reservations.settings import ReservationSettings
-from rescheduler.testing import builders as b
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
 GATE_KEYS = f"{OWN}/configmaps/gate-keys"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders
 from harness.controlplane import manifests
 from kube_sandbox.apiserver.cel import compiled
 from rescheduler.model.kinds import Kind
-from rescheduler.testing import builders
 
 NAME = "reservation-limits.rescheduler.dev"
 OWNERS = [{"object": {"namespace": "shop"}, "labelSelector": {"matchLabels": {"app": "web"}}}]

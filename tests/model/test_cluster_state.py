@@ -5,11 +5,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from harness.builders import claim, deployment, node, object_of, pdb, pod, replicaset, snapshot
 from rescheduler.model.cluster import ClusterState, RecordChange, key_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.records import ObjectKey
-from rescheduler.testing.builders import claim, deployment, node, object_of, pdb, pod, replicaset, snapshot
 
 NAMES = st.sampled_from(["a", "b", "c"])
 KINDS = (Kind.POD, Kind.NODE, Kind.DEPLOYMENT, Kind.REPLICA_SET)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.builders import claim, deployment, node, object_of, pdb, pod, volume
 from harness.damage import places, put
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder, UndecodableError
@@ -14,7 +15,6 @@ from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner
-from rescheduler.testing.builders import claim, deployment, node, object_of, pdb, pod, volume
 
 FULL_POD = (
     pod("p").on("n").cpu(1).memory("1Gi").host_port(80).requires_node("a", "b").prefers_node("c", "1", operator="Gt")

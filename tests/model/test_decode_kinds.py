@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from rescheduler.model.csi_translation import AZURE, GCE, aws_volume, gce_volume, migrated_affinity
-from rescheduler.model.kinds import Kind
-from rescheduler.model.node_status import Image
-from rescheduler.model.records import ObjectKey, Taint
-from rescheduler.model.resource_quota import ScopeRequirement
-from rescheduler.model.resources import Resources
-from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.testing.builders import (
+from harness.builders import (
     claim,
     daemonset,
     deployment,
@@ -28,6 +21,13 @@ from rescheduler.testing.builders import (
     storage_class,
     volume,
 )
+from rescheduler.model.csi_translation import AZURE, GCE, aws_volume, gce_volume, migrated_affinity
+from rescheduler.model.kinds import Kind
+from rescheduler.model.node_status import Image
+from rescheduler.model.records import ObjectKey, Taint
+from rescheduler.model.resource_quota import ScopeRequirement
+from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 GIB = 1 << 30
 

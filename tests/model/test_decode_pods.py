@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
+from harness.builders import deployment, pod, replicaset
 from rescheduler.model.decode import Decoder, UndecodableError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.pod_volumes import PodVolume, VolumeKind
 from rescheduler.model.records import HostPort, PodPhase, Toleration
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, Operator, Requirement
-from rescheduler.testing.builders import deployment, pod, replicaset
 
 MIB = 1024 * 1024
 ANY = "0.0.0.0"  # noqa: S104 - what an empty hostIP means; nothing is bound

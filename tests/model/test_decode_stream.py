@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
+from harness.builders import deployment, node, object_of, pod
 from rescheduler.model.decode import BadObject, Decoder, EventType, UndecodableError
 from rescheduler.model.decode.interning import InternTable
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import ANNOTATION_EVICT
-from rescheduler.testing.builders import deployment, node, object_of, pod
 
 encode = msgspec.json.encode
 

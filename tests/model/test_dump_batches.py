@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.builders import deployment, node, pod
 from rescheduler.cli.dump_reader import read_sources
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.decode.dump import DumpError, ItemBatch, TypeName, items_of
 from rescheduler.model.kinds import Kind
-from rescheduler.testing.builders import deployment, node, pod
 
 POD = {"apiVersion": "v1", "kind": "Pod"}
 TRAPS = [

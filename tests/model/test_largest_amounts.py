@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.model.resources import MOST, bounded, parse_resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 LARGE = st.sampled_from(["9223372036854775807", "9E", "8Ei", "1e18", "7Ei", "281474976710656", "1Ti", "0"])
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Service, Workload
-from rescheduler.testing import builders as b
 from tests.records import pod_record
 
 STAYS = {"apiVersion": "example.com/v1", "kind": "Group", "name": "g", "uid": "g"}

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness import builders as b
 from harness import krew, publish
 from harness.controlplane import manifests
 from rescheduler import __version__
-from rescheduler.testing import builders as b
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make install")
 

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.records import ObjectKey, OwnerRef, PodPhase, PodSpec, Workload
@@ -13,7 +14,6 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.availability import availability_of, missing_pods
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.testing import builders as b
 from tests import records
 from tests.records import pod_record
 

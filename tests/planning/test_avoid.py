@@ -1,8 +1,8 @@
 """PreferAvoidPods lists: bounded, renewed, collected."""
 
+from harness import builders as b
 from rescheduler.model.node_status import AvoidEntry
 from rescheduler.planning.avoid import LIMIT, TTL_S, collected, entry_for, holds, with_entry
-from rescheduler.testing import builders as b
 
 
 def entry(uid, ends, reason="NodeTaints", namespace="default"):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster
 from harness.rest.cycles import badness_of, moved
 from harness.rest.sets import documents, pairs
@@ -12,7 +13,6 @@ from rescheduler.planning.summary import badness_now
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.seeds import NIGHTLY, seeds
 
 PAIRS = list(pairs())

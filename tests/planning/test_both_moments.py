@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.replay import replay
+from harness import builders as b
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
 from rescheduler.model.room_pod import pinned
@@ -20,7 +21,6 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.seeds import examples
 
 QUICK = settings(max_examples=examples(10, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])

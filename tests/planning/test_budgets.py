@@ -5,13 +5,13 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import ANNOTATION_COOLDOWN, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.testing import builders as b
 from tests import records
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from bench.random_clusters import Kind, random_cluster
 from bench.replay import replay
+from harness import builders as b
 from rescheduler.model.names import ZONE
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.plan import in_stages
@@ -14,7 +15,6 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import lowers
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.seeds import seeds
 
 OLD = b.node("n0").taint("old")

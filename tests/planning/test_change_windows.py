@@ -4,11 +4,11 @@ import math
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.issuing import ApiIssuer, Order
 from rescheduler.planning.change_windows import LAST_S, ChangeWindow, limits_within, opening
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.testing import builders as b
 
 NOW_S = b.NOW_S
 """Friday, 2027-01-15 at 08:00 UTC, 09:00 in Berlin."""

@@ -5,13 +5,13 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs, Protections
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests import records
 
 OLD = b.node("n1").taint("old")

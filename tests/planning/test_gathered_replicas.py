@@ -4,8 +4,8 @@ from collections import defaultdict
 
 import pytest
 
+from harness import builders as b
 from rescheduler.planning.summary import gathered
-from rescheduler.testing import builders as b
 
 ZONES = {f"n{i}": f"z{i}" for i in range(3)}
 PACK = ("HighNodeUtilization", {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}})

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.budgets import BudgetLedger
@@ -12,7 +13,6 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "train"}
 VOLCANO = {"scheduling.k8s.io/group-name": "train"}

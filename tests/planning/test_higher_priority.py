@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from kube_sandbox.scheduler.preemption import preempt
 from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.priorities import higher_priority_waits
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 def asked(*objects, landed="owner", node="n1", served=(), groups=None):

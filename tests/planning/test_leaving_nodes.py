@@ -2,11 +2,11 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import LEAVING_TAINTS
 from rescheduler.planning.single_pod import UNFIT, choose_room, choose_target
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 EVEN = ("LowNodeUtilization", {"thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 50.0}})
 

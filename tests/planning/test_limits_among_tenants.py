@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.past_moves import PastMove, decode_past_move, encode_past_move
@@ -15,7 +16,6 @@ from rescheduler.planning.history import History
 from rescheduler.planning.limits import Limits, PlanningInputs, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged
 from rescheduler.planning.plan import SkipReason
-from rescheduler.testing import builders as b
 from tests import records
 
 NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))

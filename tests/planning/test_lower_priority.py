@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.planning.priorities import behind_lower_priority
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 OLD = b.node("n1").taint("old")
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster
 from harness.rest.course import course_of
 from harness.rest.sets import documents, pairs
 from rescheduler.model.names import HOSTNAME
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.testing import builders as b
 from tests.seeds import NIGHTLY, seeds, some
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.past_moves import (
@@ -23,7 +24,6 @@ from rescheduler.planning.history import History
 from rescheduler.planning.limits import Limits, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged, refusals, uid_of
 from rescheduler.planning.plan import SkipReason
-from rescheduler.testing import builders as b
 from tests import records
 
 NOW = 1_790_000_000.0

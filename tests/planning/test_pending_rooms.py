@@ -7,13 +7,13 @@ import pytest
 
 from bench.pending import decide as decide_alone
 from bench.pending import generate, refused
+from harness import builders as b
 from rescheduler.planning import pending_rooms
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 def web(name, node, *, cpu="1", spec=lambda s: s):

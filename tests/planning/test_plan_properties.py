@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from bench.replay import replay
+from harness import builders as b
 from harness.rest.clusters import RULES
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import in_stages, stages_of
@@ -14,7 +15,6 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.seeds import examples
 
 ORDINARY = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "LowNodeUtilization")

@@ -2,12 +2,12 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import ZONE
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import PolicyView
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 class World:

@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, LABEL_PLACEHOLDER, ZONE
 from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.records import PodSpec, SpreadConstraint
@@ -14,7 +15,6 @@ from rescheduler.model.resources import Resources
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
-from rescheduler.testing import builders as b
 from tests import records
 
 OLD = b.node("n1").taint("old")

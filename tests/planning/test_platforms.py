@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.planner import plan
@@ -11,7 +12,6 @@ from rescheduler.planning.single_pod import choose_target, move_refusal
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 AMD, ARM = "amd64", "arm64"

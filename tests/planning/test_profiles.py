@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.planning.planner import plan
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 HEAD = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReschedulerConfiguration"}
 TAINTS = {"name": "NodeTaints"}

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
+from harness.object_builders import Builder, object_manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.protections import Protector
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
-from rescheduler.testing.builder_base import Builder, object_manifest
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"

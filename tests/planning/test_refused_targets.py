@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase
 from rescheduler.model.past_moves import PastMove, node_digest
 from rescheduler.model.times import format_timestamp
@@ -21,7 +22,6 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests import records
 
 POLICIES = ("NodeTaints", "NodeAffinity", "LowNodeUtilization", "HighNodeUtilization", "Defragmentation")

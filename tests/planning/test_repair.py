@@ -8,6 +8,7 @@ import pytest
 
 from bench.optima import STAGES, planned
 from bench.random_clusters import Kind, random_cluster
+from harness import builders as b
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import EFFORT, PlanningInputs, limits_for
@@ -15,7 +16,6 @@ from rescheduler.planning.planner import plan
 from rescheduler.planning.problem import Mark, MovablePod, SearchProblem, Spread
 from rescheduler.planning.repair import Repair
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.seeds import some
 
 

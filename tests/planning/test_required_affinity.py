@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
@@ -11,7 +12,6 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 EVEN = ("LowNodeUtilization", {"thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 50.0}})
 

@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import (
     ANNOTATION_PENDING_POD,
     ANNOTATION_PENDING_POD_MOVES,
@@ -30,7 +31,6 @@ from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.reports.objective_words import rooms_section
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests import records
 from tests.records import pod_record
 

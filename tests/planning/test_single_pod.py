@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, HOSTNAME, ZONE
 from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.records import SpreadConstraint
@@ -12,7 +13,6 @@ from rescheduler.planning.single_pod import choose_room, choose_target, move_ref
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 ONE_ZONE = [b.node(name).zone("a").label({HOSTNAME: name}) for name in ("n1", "n2")]
 TWO_ZONES = [*ONE_ZONE, b.node("n3").zone("b").label({HOSTNAME: "n3"})]

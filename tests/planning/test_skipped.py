@@ -6,13 +6,13 @@ from collections import Counter
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import ANNOTATION_EVICT, POD_GROUP_LABELS
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.planner import decide, plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 def cluster():

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 from rescheduler.model.reservation import ObjectRef
@@ -12,7 +13,6 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
 from tests import records
 
 NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))

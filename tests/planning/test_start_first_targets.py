@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_START_FIRST, ZONE
 from rescheduler.model.reservation import ObjectRef
@@ -12,7 +13,6 @@ from rescheduler.planning.single_pod import choose_target, start_first_refusal
 from rescheduler.planning.start_first_mode import unadopted_replacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests import records
 
 HASH = {"app": "web", "pod-template-hash": "1"}

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from harness import builders as b
 from rescheduler.planning.targets import Target, Targets, TargetWish
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import PolicyView
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 def test_of_equal_nodes_the_one_is_taken_that_kube_scheduler_would_choose():

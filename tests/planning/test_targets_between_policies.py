@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 
 LOW = ("LowNodeUtilization", {
     "thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 50.0},

@@ -4,9 +4,9 @@ import datetime as dt
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import ANNOTATION_MODE, DESCHEDULER_PREFER_NO_EVICTION, POD_DELETION_COST
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
-from rescheduler.testing import builders as b
 
 NOW = dt.datetime(2027, 1, 15, 8, 0, tzinfo=dt.UTC)
 INPUTS = PlanningInputs(

@@ -5,9 +5,9 @@ from itertools import product
 
 import pytest
 
+from harness import builders as b
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.policies.defragmentation import DefragmentationArgs
-from rescheduler.testing import builders as b
 
 WHOLE_NODE = ("Defragmentation", {"template": {"cpu": 4}})
 HALF = ("Defragmentation", {"template": {"cpu": 2, "memory": "2Gi"}})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster
 from rescheduler.planning.limits import PlanningInputs, Protections
 from rescheduler.planning.planner import plan
@@ -10,7 +11,6 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests.conversion.tables import Row, small, workload
 
 CRITICAL = 2_000_000_000

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import stages_of
-from rescheduler.testing import builders as b
 
 ALL = ("HighNodeUtilization", {"thresholds": {"cpu": 99.0}, "target_thresholds": {"cpu": 100.0}})
 

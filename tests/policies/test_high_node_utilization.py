@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import stages_of
-from rescheduler.testing import builders as b
 
 CPU = {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}}
 

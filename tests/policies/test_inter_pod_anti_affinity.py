@@ -1,7 +1,7 @@
 """InterPodAntiAffinity: conflicts in both directions, over zones, repaired with the fewest moves."""
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
-from rescheduler.testing import builders as b
 
 NAME = "InterPodAntiAffinity"
 

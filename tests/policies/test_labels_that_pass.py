@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.controller.marks_memory import MarksMemory
 from rescheduler.model.node_marks import NodeMarksSince
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
 from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 AFTER_S = 300.0
 

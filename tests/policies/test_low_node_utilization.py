@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster as rest_cluster
 from harness.rest.cycles import moved
 from rescheduler.model import names
@@ -14,7 +15,6 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
 from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 def with_usage(cluster, *, age_s=30.0, **milli):

@@ -5,8 +5,8 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.measured import NodeUsage
-from rescheduler.testing import builders as b
 
 PACK = {"thresholds": {"cpu": 50.0, "memory": 50.0}, "target_thresholds": {"cpu": 90.0, "memory": 90.0}}
 RELIEVE = {"thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 50.0}}

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME
 from rescheduler.policies.wire import LabelSelectorArgs, NamespaceFilter
-from rescheduler.testing import builders as b
 
 BOTH = ("NodeAffinity", {"types": ("required", "preferred")})
 

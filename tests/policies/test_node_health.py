@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.node_marks import NOTHING_SEEN
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import choose_target
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 HOUR_AGO, MINUTE_AGO = "2027-01-15T07:00:00Z", "2027-01-15T07:59:00Z"
 

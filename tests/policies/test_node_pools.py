@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster
 from harness.rest.sets import VARIANTS
 from rescheduler.model.names import HOSTNAME, ZONE
@@ -11,7 +12,6 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.simple import SimplePolicy
 from rescheduler.policies.wire import NodePoolArgs, PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 RULES = [
     variant

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.planning.limits import PlanningInputs
@@ -9,7 +10,6 @@ from rescheduler.policies.node_prices import NodePriceArgs, PricedNodesArgs, pri
 from rescheduler.policies.objective import ONE
 from rescheduler.reports.objective_words import headline
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.testing import builders as b
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies:\n"
 HALF = {"thresholds": {"cpu": 50.0}, "target_thresholds": {"cpu": 90.0}}

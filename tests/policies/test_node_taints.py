@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.policies.node_taints import NodeTaintsArgs
-from rescheduler.testing import builders as b
 
 
 def test_pod_without_toleration_lands_on_the_untainted_node(decide, app, landings):

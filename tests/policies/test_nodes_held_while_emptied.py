@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import DO_NOT_DISRUPT
 from rescheduler.model.selectors import LabelSet
@@ -13,7 +14,6 @@ from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.planner import decide
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 N1 = BeingEmptied("HighNodeUtilization", "n1")
 KEPT = LabelSet({DO_NOT_DISRUPT: "true"})

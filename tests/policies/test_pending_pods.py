@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.pending_pods import NodeAutoscaler, PendingPods, PendingPodsArgs
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 WAITS = b.pod("big").cpu("2").unschedulable()
 

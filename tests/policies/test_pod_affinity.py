@@ -5,13 +5,13 @@ import random
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.pod_affinity import PodAffinity, PodAffinityArgs
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 NAME = "PodAffinity"
 PREFERRED = {"types": ("preferred",)}

@@ -5,9 +5,9 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.policies.proposals import NODE, Batch, by_gain, by_name, reluctance
 from rescheduler.scheduling.classes import PodClass, class_key
-from rescheduler.testing import builders as b
 
 
 @st.composite

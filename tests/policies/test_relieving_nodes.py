@@ -1,6 +1,6 @@
 """Which pods of an overloaded node go: the choice of a slow and obvious way to choose."""
 
-from rescheduler.testing import builders as b
+from harness import builders as b
 
 
 def test_of_equal_pods_those_go_whose_moves_disrupt_least(decide, app):

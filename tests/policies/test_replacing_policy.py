@@ -6,6 +6,7 @@ import random
 import msgspec
 import pytest
 
+from harness import builders as b
 from harness.rest.clusters import random_cluster
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -18,7 +19,6 @@ from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests import records
 
 HOUR_S = 3600.0

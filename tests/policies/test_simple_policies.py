@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.errors import PolicyError
 from rescheduler.planning.limits import Limits, PlanningInputs
@@ -15,7 +16,6 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.simple import SimplePolicy
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 DOCUMENT = Path(__file__).parents[2] / "examples" / "README.md"
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.policies.spread_groups import SpreadGroup
-from rescheduler.testing import builders as b
 
 NAME = "TopologySpread"
 

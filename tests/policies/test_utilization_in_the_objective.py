@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 POLICIES = {
     "fixed": LowNodeUtilization(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import builders as b
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.model.names import ZONE
 from rescheduler.planning.limits import Limits, PlanningInputs
@@ -9,7 +10,6 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 PACKS = ("HighNodeUtilization", {"thresholds": {"cpu": 60.0}, "target_thresholds": {"cpu": 90.0}})
 UNLIMITED = PlanningInputs(limits=Limits(minimum_gain=0.0), aggressiveness=1.0, unlimited=True)

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import KindThere, ReplacementRules
 from rescheduler.planning.limits import Protections
@@ -11,7 +12,6 @@ from rescheduler.planning.protections import Protector
 from rescheduler.replacements.controllers import BUILT_IN, none_comes
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.testing import builders as b
 
 WIDGET = ("example.com", "Widget")
 SEEN = KindThere("default", *WIDGET)

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from harness import builders as b
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
 from rescheduler.model.records import ObjectKey, Toleration
 from rescheduler.model.replacement_rules import AdmittedPod, ReplacementRules, TemplateKey
@@ -11,7 +12,6 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.replacements.templates import ReplacementSource
-from rescheduler.testing import builders as b
 
 REVISION = "controller-revision-hash"
 NODES = (b.node("n1"), b.node("n2"))

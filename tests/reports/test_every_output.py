@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from harness import builders as b
 from rescheduler.cli.explain import explain
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.usage import PodUsage, Readings, usage_key
@@ -25,7 +26,6 @@ from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 SHARES = {"thresholds": {"cpu": 20.0, "memory": 20.0}, "targetThresholds": {"cpu": 50.0, "memory": 50.0}}
 CASES = {

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import (
@@ -21,7 +22,6 @@ from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.objective_words import _WHY, change_words, effect_words, headline, in_units
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 
 def made(cluster, *entries):

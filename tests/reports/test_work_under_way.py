@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from harness import builders as b
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.node_status import AvoidEntry
@@ -15,7 +16,6 @@ from rescheduler.reports.cluster_status import GOES_ON, ClusterPicture, SeenObje
 from rescheduler.reports.health import with_health
 from rescheduler.reports.status_document import Blocker, ControllerStatus, Presence, ShownMove
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 from tests import records
 
 

@@ -1,5 +1,6 @@
 """A Reservation for which others step aside: the steps of its machine."""
 
+from harness import builders as b
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
 from rescheduler.model.records import PodSpec
@@ -8,7 +9,6 @@ from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm
 from rescheduler.reservations.observed_reservation import Choice, ObservedMaking, ObservedReservation
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.waits import PlaceholderTurn
-from rescheduler.testing import builders as b
 from tests.reservations import looks
 from tests.reservations.looks import NODE, NOW, ROOM, SETTINGS, part, placeholder, ready, replace
 

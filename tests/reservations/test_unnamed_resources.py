@@ -4,12 +4,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.reservations.assignment import Room, assign, fits, from_the_node, larger_than, taken_by
 from rescheduler.reservations.split import used_by
-from rescheduler.testing import builders as b
 
 GPU = "nvidia.com/gpu"
 amounts = st.builds(

@@ -1,9 +1,9 @@
 """Pods that were placed: counted as if all pods were looked at each time."""
 
+from harness.builders import pod
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.room_sets.node_use import PlacedPods
-from rescheduler.testing.builders import pod
 
 NOW_S = 1_790_000_000.0
 OWNERS = ()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.builders import node, object_of, pod
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import MAXIMUM_RUNTIME
@@ -12,7 +13,6 @@ from rescheduler.room_sets.node_use import NodeUse
 from rescheduler.room_sets.places import Place, chosen, hopeful
 from rescheduler.room_sets.releases import declared_end_s
 from rescheduler.room_sets.windows import recipe_of, running
-from rescheduler.testing.builders import node, object_of, pod
 
 NOW_S = 1_790_000_000.0
 START_S = 1_790_035_200.0

@@ -4,11 +4,11 @@ import dataclasses
 
 import msgspec
 
+from harness.builders import node, pod, snapshot
 from rescheduler.model.records import SpreadConstraint, Taint
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
-from rescheduler.testing.builders import node, pod, snapshot
 
 
 def test_a_new_taint_changes_which_nodes_a_spread_constraint_counts():

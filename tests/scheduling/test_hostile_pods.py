@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from harness import builders as b
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 MANY = 3000
 """About what fits into an object of 1.5 MB. In quadratic time each of these takes minutes."""

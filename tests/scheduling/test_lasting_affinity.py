@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import builders as b
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affinity
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.testing import builders as b
 
 PLACES = ("n0", "n1", "n2", "n3", "n4")
 

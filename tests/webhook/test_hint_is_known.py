@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from harness import builders as b
 from rescheduler.model.node_marks import HINT_COPIES, HINT_WEIGHT, is_avoid_hint
-from rescheduler.testing import builders as b
 from rescheduler.webhook.review import ReviewedPod, steer
 
 

@@ -10,28 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from harness.object_builders import (
+    CREATED,
+    NOW_S,
+    BudgetBuilder,
+    Builder,
+    ClaimBuilder,
+    Manifest,
+    NodeBuilder,
+    PodBuilder,
+    PodSpecMethods,
+    WorkloadBuilder,
+    default_uid,
+    object_manifest,
+)
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder, Record
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Namespace, PriorityClass, Service
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.storage_records import PersistentVolume, StorageClass
-from rescheduler.testing.builder_base import (
-    CREATED,
-    NOW_S,
-    Builder,
-    Manifest,
-    PodSpecMethods,
-    default_uid,
-    object_manifest,
-)
-from rescheduler.testing.builder_kinds import (
-    BudgetBuilder,
-    ClaimBuilder,
-    NodeBuilder,
-    PodBuilder,
-    WorkloadBuilder,
-)
 
 __all__ = [
     "CREATED", "NOW_S", "BudgetBuilder", "Builder", "ClaimBuilder", "Manifest", "NodeBuilder",
