@@ -175,7 +175,7 @@ def still_wanted(draft: Draft) -> bool:
         end = draft.missing if observed.waits.unseen else draft.fail
         end(*observed.waits.in_vain)
     elif draft.now_s >= draft.end_s:
-        waited_for = draft.status.message or "nothing was started"
+        waited_for = _with_refusal(draft.status.message or "nothing was started", observed.refused)
         draft.fail(
             Why.TARGET_REFUSED if _target_refused(draft) else Why.TIMEOUT,
             f"the pod was not evicted within the ttl of the move; last message: {waited_for}",
@@ -406,9 +406,12 @@ def _not_available(draft: Draft, reservation: Reservation) -> None:
         case ReservationPhase.AVAILABLE if reservation.status.current_owners:
             draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} is claimed by another pod")
         case _:
-            refused = draft.observed.refused
-            told_already = not refused or refused in words
-            draft.say(Why.RESERVING, words if told_already else f"{words}; the API server refuses: {refused}")
+            draft.say(Why.RESERVING, _with_refusal(words, draft.observed.refused))
+
+
+def _with_refusal(words: str, refused: str) -> str:
+    """Words to which belongs what the API server refuses: where it refuses the status, the status tells of earlier times."""
+    return words if not refused or refused in words else f"{words}; the API server refuses: {refused}"
 
 
 def reason_of(reservation: Reservation) -> str:

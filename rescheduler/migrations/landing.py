@@ -137,12 +137,7 @@ def _unclaimed(draft: Draft) -> None:
     if ungated is not None and not draft.soft:
         # Wait a moment: if the controller creates several pods, a gated one may follow.
         if draft.now_s >= gone_s + _UNGATED_AFTER_S:
-            missing = lacking(observed.reservation, ungated)
-            why = f"is larger than its room ({missing})" if missing else "was created without the gate"
-            where = f"is bound to node/{ungated.node}" if ungated.node else "has no node yet"
-            draft.fail(
-                Why.REPLACEMENT_UNGATED, f"{ungated.key} {why}, so it did not take the room; it {where}"
-            )
+            draft.fail(Why.REPLACEMENT_UNGATED, _without_gate(observed, ungated))
             return
         draft.wake(gone_s + _UNGATED_AFTER_S)
     if (
@@ -159,6 +154,19 @@ def _unclaimed(draft: Draft) -> None:
         return
     draft.say(Why.WAITING_FOR_REPLACEMENT, "the pod is gone; waiting for its replacement")
     draft.wake(limit_s)
+
+
+def _without_gate(observed: ObservedMigration, pod: Pod) -> str:
+    """Why a replacement that is not at the gate did not take the room. One that was refused its claim for long has been let go."""
+    missing = lacking(observed.reservation, pod)
+    if missing:
+        why = f"is larger than its room ({missing})"
+    elif observed.refused:
+        why = f"is not at the gate, and the API server refuses what gives it its room ({observed.refused})"
+    else:
+        why = "was created without the gate"
+    where = f"is bound to node/{pod.node}" if pod.node else "has no node yet"
+    return f"{pod.key} {why}, so it did not take the room; it {where}"
 
 
 def _where_to_look(observed: ObservedMigration) -> str:

@@ -110,6 +110,14 @@ def test_a_move_waits_for_a_rollout_of_its_workload_until_its_ttl():
     assert (late.status.phase, late.status.reason) == (PHASE.FAILED, "Timeout")
 
 
+def test_a_move_whose_status_is_refused_until_its_time_is_over_says_so():
+    """Its status cannot tell what it waits for: that is what is refused."""
+    move = migration(PHASE.RESERVING, message="room is being reserved")
+    late = look(move, reservation=reservation(), refused="a policy denies it", now=move.created_at_s + 301)
+    assert late.status.reason == "Timeout"
+    assert "room is being reserved; the API server refuses: a policy denies it" in late.status.message
+
+
 @pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING])
 @pytest.mark.parametrize("requested", [0.0, NOW - 1])
 def test_of_two_moves_that_have_begun_one_gives_its_room_back_before_anybody_is_evicted(phase, requested):

@@ -272,13 +272,17 @@ def test_a_dry_run_is_said():
 
 
 @pytest.mark.parametrize(
-    ("cpu_milli", "words"),
-    [(700, "is larger than its room (cpu: 500m held, 700m needed)"), (500, "was created without the gate")],
-)
-def test_a_replacement_that_did_not_take_its_room_says_why(cpu_milli, words):
+    ("cpu_milli", "refused", "words"),
+    [
+        (700, "", "is larger than its room (cpu: 500m held, 700m needed)"),
+        (500, "", "was created without the gate"),
+        (500, "a policy denies it", "is not at the gate, and the API server refuses what gives it its room (a policy denies it)"),
+    ],
+)  # fmt: skip
+def test_a_replacement_that_did_not_take_its_room_says_why(cpu_milli, refused, words):
     late = Calls(pod_gone_at_s=NOW - 6)
     new = msgspec.structs.replace(pod(uid="u9", node=""), spec=spec(cpu_milli))
     move = migration(PHASE.HANDING_OVER, requested=NOW - 9, evicted=NOW - 8)
-    outcome = look(move, pod=new, reservation=room(500), ungated=new, calls=late)
+    outcome = look(move, pod=new, reservation=room(500), ungated=new, calls=late, refused=refused)
     assert outcome.status.reason == "ReplacementUngated"
     assert words in outcome.status.message
