@@ -31,6 +31,8 @@ _SURELY_REFUSED_S: Final = 60.0
 """A Reservation that is refused for longer ends its move, which takes the turn of others meanwhile."""
 _FAILED_CALL: Final = re.compile(r"[1-5]\d\d \w+:")
 """How the words of an answer begin with which the API server did not create the placeholder."""
+_OF_NO_NODE: Final = (QUOTA_USED_UP, NO_RIGHT, "no PriorityClass with name")
+"""Words of refusals that are the same on each node."""
 _REJECTED: Final = re.compile(r"(403|422) \w+:")
 
 
@@ -453,6 +455,6 @@ def _unschedulable(reservation: Reservation) -> bool:
     said = condition(reservation.status.conditions, CONDITION_SCHEDULED)
     if said is None or said.status == "True" or said.reason != ReservationReason.UNSCHEDULABLE:
         return False
-    if QUOTA_USED_UP in said.message or NO_RIGHT in said.message:
+    if any(words in said.message for words in _OF_NO_NODE):
         return False
     return _FAILED_CALL.match(said.message) is None or _REJECTED.match(said.message) is not None

@@ -259,3 +259,5 @@ MIRROR_POD: Final = "kubernetes.io/config.mirror"
 
 UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
 """Set by Kubernetes' node lifecycle controller."""
+OF_GARBAGE_COLLECTION: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers of a deletion that is asked for with ``--cascade``; Kubernetes takes them off."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rescheduler.model.job_state import JobState
+from rescheduler.model.names import OF_GARBAGE_COLLECTION
 from rescheduler.model.never_moves import never_moves
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import GroupKind, KindThere, ReplacementRules
@@ -185,6 +186,13 @@ def _of_workload(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
     if workload.kind == "StatefulSet" and not _is_member(pod, workload):
         message = f"would not be replaced: its name is none of those that its {named} gives"
         yield NotReplaced(NoReplacement.RELEASED, message)
+    kept_by = [one for one in pod.finalizers if one not in OF_GARBAGE_COLLECTION]
+    if workload.kind == "StatefulSet" and kept_by:
+        message = (
+            f"would be replaced only once somebody takes its finalizers off ({', '.join(kept_by)}): "
+            f"until then its {named} cannot use its name again"
+        )
+        yield NotReplaced(NoReplacement.NAME_KEPT, message)
     if workload.selector is not None and not workload.selector.matches(pod.labels):
         message = f"would not be replaced: its labels do not match the selector of its {named} any more"
         yield NotReplaced(NoReplacement.RELEASED, message)

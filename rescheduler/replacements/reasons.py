@@ -25,6 +25,8 @@ class NoReplacement(enum.StrEnum):
     """Its controller does not exist any more, or is being deleted."""
     RELEASED = "Released"
     """Its labels do not match the selector of its controller, which takes it for a foreign pod."""
+    NAME_KEPT = "NameKept"
+    """Finalizers keep it after its end, and its controller creates no other pod of that name meanwhile."""
     SURPLUS = "Surplus"
     """Its controller has more pods than it wants, and this one goes."""
     MAY_BE_REMOVED = "MayBeRemoved"

@@ -18,8 +18,6 @@ from rescheduler.model.resources import Resources, format_amount
 _OWN_MANAGER: Final = names.CREATED_BY
 METADATA: Final = "f:metadata"
 SPEC: Final = "f:spec"
-OF_GARBAGE_COLLECTION: Final = frozenset({"foregroundDeletion", "orphan"})
-"""Finalizers of a deletion that is asked for with ``--cascade``; Kubernetes takes them off."""
 
 
 class Difference(NamedTuple):

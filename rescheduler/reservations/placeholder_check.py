@@ -19,7 +19,6 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.templates import ADDED_TOLERATIONS
 from rescheduler.reservations.differences import (
     METADATA,
-    OF_GARBAGE_COLLECTION,
     SPEC,
     Difference,
     held_by,
@@ -96,7 +95,7 @@ def _words(holder: Pod, found: Iterable[Difference]) -> str:
 
 
 def _finalizers(holder: Pod) -> Iterator[Difference]:
-    foreign = [one for one in holder.finalizers if one not in OF_GARBAGE_COLLECTION]
+    foreign = [one for one in holder.finalizers if one not in names.OF_GARBAGE_COLLECTION]
     if foreign:
         yield Difference("metadata.finalizers", "none", ", ".join(foreign), (METADATA, "f:finalizers"))
 

@@ -23,6 +23,7 @@ def pending(reason, message):
     ("Unschedulable", "422 Invalid: denied by a policy", "TargetRefused"),
     ("Unschedulable", "403 Forbidden: denied by a webhook", "TargetRefused"),
     ("Unschedulable", "403 Forbidden: exceeded quota: rooms", "Timeout"),
+    ("Unschedulable", "403 Forbidden: no PriorityClass with name rescheduler-placeholder was found", "Timeout"),
     ("Unschedulable", '403 Forbidden: User "x" cannot create resource "pods"', "Timeout"),
     ("Unschedulable", "500 InternalError: failed calling webhook", "Timeout"),
     ("Unschedulable", "429 TooManyRequests: try later", "Timeout"),

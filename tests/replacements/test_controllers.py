@@ -100,6 +100,19 @@ def test_a_pod_whose_name_its_statefulset_does_not_give_is_not_replaced():
     assert answer(owner, owner.pod("y-0").on("n1"), pod="y-0").reason is NoReplacement.RELEASED
 
 
+@pytest.mark.parametrize(("owner", "finalizers", "reason"), [
+    (b.statefulset("x"), ["example.com/data"], NoReplacement.NAME_KEPT),
+    (b.statefulset("x"), ["foregroundDeletion"], None),
+    (b.replicaset("x"), ["example.com/data"], None),
+], ids=["of a StatefulSet", "of Kubernetes", "of a ReplicaSet"])  # fmt: skip
+def test_a_pod_stays_whose_finalizers_keep_the_name_that_its_replacement_needs(owner, finalizers, reason):
+    owner = owner.replicas(1)
+    pod = owner.pod("x-0").on("n1").set("metadata.finalizers", finalizers)
+    found = answer(owner, pod)
+    assert found.reason is reason
+    assert reason is None or "finalizers off (example.com/data)" in found.message
+
+
 # Pods that stand and fall with others
 
 
