@@ -38,6 +38,7 @@ class WaitingPods(Theme):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         self._judged: set[str] = set()
+        self._cordoned: set[str] = set()
         self._api.subscribe(self._hear)
 
     def write_script(self) -> None:
@@ -47,6 +48,11 @@ class WaitingPods(Theme):
             waits = ("pod of higher priority waits for a held room", self._wait)
             name, do = rng.choice((waits, waits, ("reserved node cordoned", self._cordon)))
             self._at_a_milestone(name, do, writes=25, later_s=_LATER_S)
+
+    def undo(self) -> None:
+        """Uncordon every node, also those added for pods that asked: the longest cordon outlasts most histories."""
+        for node in sorted(self._cordoned):
+            self._schedulable(node, unschedulable=None)
 
     def _reserved_node(self) -> str:
         """The node of a Reservation that has not ended, or the target of a move."""
@@ -78,6 +84,7 @@ class WaitingPods(Theme):
         if not node:
             return
         self._script.hits.add(f"node {node}")
+        self._cordoned.add(node)
         self._schedulable(node, unschedulable=True)
         ends_s = self._rng.choice(_CORDONED_S)
         self._in(ends_s, "reserved node uncordoned", lambda: self._schedulable(node, unschedulable=None))
