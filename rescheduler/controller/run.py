@@ -118,7 +118,7 @@ class Controller:
         self._log = structlog.get_logger("rescheduler.controller")
         self._identity = options.identity or f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.stop = stop or threading.Event()
-        self.lost_leadership = False
+        self.lost_leadership, self._loses = False, threading.Lock()
         self._elector: Elector | None = None
         self._page: LivePage | None = None
         """None: it is off."""
@@ -322,8 +322,10 @@ class Controller:
         return Health(leads=leads, controller=controller, configuration=self._configuration.problem)
 
     def _lose(self, reason: str) -> None:
-        self.lost_leadership = True
-        self._log.error("Leadership is lost: this process stops", reason=reason)
+        """Told once: by the elector, or by the call that was not sent because of it."""
+        if self._loses.acquire(blocking=False):
+            self.lost_leadership = True
+            self._log.error("Leadership is lost: this process stops", reason=reason)
         self.stop.set()
 
     def _gate_ready(

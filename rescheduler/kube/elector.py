@@ -228,5 +228,4 @@ class Elector:
             self._ended.set()
             self._election.lose()
             self._changed.notify_all()
-        self._log.error("Leadership is lost", lease=self._path, reason=reason)
         self._on_lost(reason)
