@@ -24,6 +24,11 @@ CAP_S: Final = 10.0
 """Of a server that answers badly. Half a minute without the watch of pods would be half of the time that a pod may be gated."""
 UNANSWERED_CAP_S: Final = RECONNECT_S
 """While no server answers: asking is no load then, and the slowest kind decides when the caches are complete again."""
+RETURNS_S: Final = 10.0
+"""For so long after a connection broke or nobody answered, refusals are those of a server that starts: it answers 403 until it has
+read the roles, 429 and 503 until it can serve a kind, 410 because it has forgotten its versions."""
+RETURNING_S: Final = 1.0
+"""Longest wait after such a refusal: each kind must be complete before anything is decided, and it costs the server little."""
 NEXT_WATCH_S: Final = 0.1
 """Longest pause after a watch that the server has ended in time."""
 LIVED_S: Final = 20.0
@@ -116,6 +121,7 @@ class EndKind(enum.StrEnum):
     """401 or 403."""
 
 
+_OF_A_START: Final = frozenset({EndKind.DENIED, EndKind.EXPIRED, EndKind.REFUSED})
 _STREAM_ENDS: Final = frozenset({EndKind.CLEAN, EndKind.BROKEN, EndKind.SILENT})
 
 
@@ -151,6 +157,8 @@ class Reflector:
         self._version = ""
         self._failures = 0
         self._unanswered = 0
+        self._broken_at_s: float | None = None
+        """When a connection broke last, or nobody answered."""
         self._refusals = 0
         """404 in a row."""
         self._absent_since_s: float | None = None
@@ -260,12 +268,7 @@ class Reflector:
         # No server answered at all: counted apart, with a shorter longest wait, so that every informer is back soon
         # after an outage. A list that breaks off may have been answered, and lists are work: it backs off as usual.
         unanswered = end.kind is EndKind.BROKEN and not opened and self._phase is not _Phase.LISTING
-        if unanswered:
-            self._unanswered += 1
-        else:
-            self._unanswered = 0
-            # Not 0 after a stream that lived: what ends all watches at once must not bring all lists at once.
-            self._failures = 1 if lived else self._failures + 1
+        wait_s = self._wait_s(end.kind, now_s, unanswered=unanswered, lived=lived)
         if self._phase is _Phase.INITIAL and opened and end.kind in _STREAM_ENDS:
             # A server that does not know sendInitialEvents streams on without ever marking the end.
             self._watch_list = False
@@ -280,9 +283,24 @@ class Reflector:
                 NEXT_WATCH_S * chance,
                 [],
             )  # as it was asked to: every pause is time in which nothing is seen
-        tries, cap_s = (self._unanswered, UNANSWERED_CAP_S) if unanswered else (self._failures, CAP_S)
-        jitter_s = doubling_s(BASE_S, tries, cap_s) * chance
-        return (end.retry_after_s or 0.0) + jitter_s, []
+        return (end.retry_after_s or 0.0) + wait_s * chance, []
+
+    def _wait_s(self, kind: EndKind, now_s: float, *, unanswered: bool, lived: bool) -> float:
+        """The longest wait after this end, which is counted."""
+        if kind is EndKind.BROKEN:
+            self._broken_at_s = now_s
+        if unanswered:
+            self._unanswered += 1
+            return doubling_s(BASE_S, self._unanswered, UNANSWERED_CAP_S)
+        if kind in _OF_A_START and self._returns(now_s):
+            return BASE_S if kind is EndKind.EXPIRED else RETURNING_S
+        self._unanswered = 0
+        # Not 0 after a stream that lived: what ends all watches at once must not bring all lists at once.
+        self._failures = 1 if lived else self._failures + 1
+        return doubling_s(BASE_S, self._failures, CAP_S)
+
+    def _returns(self, now_s: float) -> bool:
+        return self._broken_at_s is not None and now_s < self._broken_at_s + RETURNS_S
 
     def _not_served(self, end: End, now_s: float, chance: float) -> tuple[float, list[InformerEvent]]:
         """A kind that was never seen is absent as soon as that is proven. One that was seen is unknown, and asked for again."""
@@ -303,7 +321,8 @@ class Reflector:
             self.unknown = f"it was served and is not now ({self.problem})"
             self._lose_connection(now_s)
         self._restart(end)  # what was deleted with the kind is found by a list only
-        wait_s = doubling_s(BASE_S, self._refusals, UNANSWERED_CAP_S) * chance
+        longest_s = RETURNING_S if self._returns(now_s) else UNANSWERED_CAP_S
+        wait_s = doubling_s(BASE_S, self._refusals, longest_s) * chance
         return (end.retry_after_s or 0.0) + wait_s, []
 
     def _restart(self, end: End) -> None:

@@ -15,6 +15,8 @@ from rescheduler.kube.reflector import (
     LIVED_S,
     RECHECKS_S,
     REMOVED_AFTER_S,
+    RETURNING_S,
+    RETURNS_S,
     UNANSWERED_CAP_S,
     ChangeType,
     End,
@@ -217,6 +219,19 @@ def test_a_server_that_is_away_is_asked_often_and_nothing_of_it_is_held_against_
     assert waits[-1] == UNANSWERED_CAP_S
     # It is back, and has forgotten the versions that it gave out before.
     assert end(machine, EndKind.EXPIRED)[0] == BASE_S
+
+
+@pytest.mark.parametrize("seen", [EndKind.BROKEN, EndKind.SILENT])
+def test_refusals_of_a_server_that_starts_are_no_failures_in_a_row(seen):
+    """403, 429 and 410 come one after the other, of each kind; for a server that refuses for long the wait grows as ever."""
+    refusals = (EndKind.DENIED, EndKind.REFUSED, EndKind.UNPROVEN, EndKind.DENIED, EndKind.EXPIRED)
+    machine = listed(Thing("a"))
+    machine.on_opened(0.0)
+    end(machine, seen, now_s=30.0)
+    waits = [end(machine, kind, now_s=31.0 + at_s)[0] for at_s, kind in enumerate(refusals)]
+    assert (max(waits) <= RETURNING_S, waits[-1] == BASE_S) == ((seen is EndKind.BROKEN,) * 2)
+    later_s = 30.0 + RETURNS_S
+    assert [end(machine, EndKind.DENIED, now_s=later_s + at_s)[0] for at_s in range(8)][-1] == CAP_S
 
 
 def test_a_list_that_breaks_again_and_again_is_asked_for_ever_less():
