@@ -9,10 +9,10 @@ it is planned. Budgets are not looked at: what they do not allow at once goes la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.planning.conditions import Conditions

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -39,8 +42,7 @@ Amounts = Sequence[tuple[int, float]]
 """(row, amount) of what is wanted of a node, none of them 0."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MovablePod:
+class MovablePod(msgspec.Struct, frozen=True, eq=False):
     """A pod that may be moved, or waits for a node."""
 
     source: int
@@ -57,7 +59,7 @@ class MovablePod:
     """Of its move, as a part of the price of a move."""
     takes: Sequence[float] = ()
     """What goes with it, wherever it goes, by resource of ``Strain``."""
-    repairs: Mapping[int, float] = field(default_factory=dict)
+    repairs: Mapping[int, float] = MappingProxyType({})
     """By node, how much a move there repairs; empty: it is not badly placed."""
     excess: bool = False
     """It is badly placed only as long as a domain of its ``spreads`` has too many."""

@@ -70,6 +70,8 @@ class Relieve(SearchOperator):
         self._price = max(least, PRICE)
         self._refused = False
         """True if a pod that relieves found no node."""
+        self._somewhere: list[bool | None] = [None] * len(problem.pods)
+        """By pod, whether any node would take it if no other pod went anywhere: if none would, none ever will."""
         self._parts: list[IntArray] = []
         """Receivers of the first solution, those with most room first."""
 
@@ -177,6 +179,8 @@ class Relieve(SearchOperator):
 
     def _best(self, number: int, receivers: IntArray, order: _Order) -> int:
         """Where the pod is put; -1: no node takes it."""
+        if not self._may_go_somewhere(number):
+            return -1
         allowed = self.state.allowed(number)
         # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
         for some in (receivers,) if order.chance else self._by_room(receivers):
@@ -184,6 +188,15 @@ class Relieve(SearchOperator):
             if node >= 0:
                 return node
         return -1
+
+    def _may_go_somewhere(self, number: int) -> bool:
+        known = self._somewhere[number]
+        if known is None:
+            state, needs = self.state, self.state.needs[number]
+            roomy = np.logical_and.reduce(state.problem.free >= needs[:, np.newaxis])
+            known = bool(np.count_nonzero(roomy & state.allowed_alone(number) & state.problem.receives))
+            self._somewhere[number] = known
+        return known
 
     def _best_of(self, number: int, nodes: IntArray, order: _Order) -> int:
         """The same among a few nodes that allow the pod."""

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
+from rescheduler.model.resources import Resources
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.chains import AsideTo, Chains
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.limits import shorter
-from rescheduler.planning.problem import MovablePod, SearchProblem
+from rescheduler.planning.problem import Amounts, MovablePod, SearchProblem
 from rescheduler.planning.repair import Repair
 from rescheduler.planning.search import LOOKS_PER_PASS, SOME_NODES
 from rescheduler.planning.steps import FirstProposals
@@ -55,6 +57,8 @@ _TURN: Final = 0.05
 _FAULT: Final = 1000.0
 """What one fault of a rule counts for; a wish that is not met at all counts 1."""
 
+
+_NO_NODES: Final[list[int]] = []
 
 Wanting = Sequence[tuple[Policy, Candidate]]
 
@@ -204,6 +208,11 @@ class _Problem:
         ordered = sorted(wanting, key=lambda one: -one[1].tier)
         self._wanting = {candidate.pod.uid: (policy, candidate) for policy, candidate in ordered}
         self._owners: dict[str, int] = {}
+        self._held: dict[Resources, Amounts] = {}
+        self._refused: dict[str, list[int]] = {}
+        """By uid, the nodes that are forbidden."""
+        for uid, node in drafts.refused:
+            self._refused.setdefault(uid, []).append(node)
         pending = [candidate.pod.uid for _, candidate in wanting if not candidate.pod.node]
         self._weights = {uid: 1.0 + _TURN * (1.0 - i / len(pending)) for i, uid in enumerate(pending)}
         self._rooms: dict[PodClass, dict[int, float]] = {}
@@ -378,7 +387,7 @@ class _Problem:
             return self._lets_in(candidate.pod)
         pod, replacement = candidate.pod, self._drafts.replacement(candidate.pod)
         whole = self._drafts.objective.change(pod, replacement)
-        gains, change = self._drafts.objective.gains(policy, candidate, whole), whole.total
+        gains, change = self._drafts.objective.gains(policy, candidate, whole), whole.of_rules_and_wishes
         falls = -_FAULT * change[Tier.HARD] - change[Tier.SOFT] / ONE
         # Who breaks a rule moves for that, not for a wish that it has besides.
         better = (gains > 0) & (falls > (_FAULT / 2 if candidate.tier is Tier.HARD else 0.0))
@@ -428,9 +437,7 @@ class _Problem:
                 allowed=self._may_go_to(pod, replacement),
                 cost=1.0 + self._costs.get(pod.uid, 0.0) if pod.node else 0.0,
             ),
-            holds=[(self._conditions.row(name), float(held_amount(pod, name))) for name in self._names]
-            if pod.node
-            else (),
+            holds=self._holds(pod) if pod.node else (),
             repairs={
                 int(self._conditions.places[node]): fall * self._weights.get(pod.uid, 1.0)
                 for node, fall in falls.items()
@@ -438,6 +445,13 @@ class _Problem:
             owner=self._owners.setdefault(owner, len(self._owners)) if owner and pod.node else -1,
             excess=bool(policy) and self._is_excess(*self._wanting[pod.uid]),
         )
+
+    def _holds(self, pod: Pod) -> Amounts:
+        known = self._held.get(pod.held)
+        if known is None:
+            amounts = ((self._conditions.row(name), float(held_amount(pod, name))) for name in self._names)
+            known = self._held[pod.held] = tuple(amounts)
+        return known
 
     @staticmethod
     def _is_excess(policy: Policy, candidate: Candidate) -> bool:
@@ -448,10 +462,10 @@ class _Problem:
 
         def places() -> BoolArray:
             if not known:
-                change = self._drafts.objective.change(pod, replacement).total
+                change = self._drafts.objective.change(pod, replacement).of_rules_and_wishes
                 worse = change[Tier.HARD] > 0 if self._extent.loses_wishes else worsens_wishes(change)
                 allowed = self._static(pod, replacement) & ~worse
-                allowed[[node for uid, node in self._drafts.refused if uid == pod.uid]] = False
+                allowed[self._refused.get(pod.uid, _NO_NODES)] = False
                 known.append(allowed[self._order])
             return known[0]
 

@@ -182,8 +182,9 @@ class SearchState:
 
     def room_left(self, number: int, nodes: IntArray) -> FloatArray:
         """The least share of any row that each of these nodes would have left beside the pod; below 0: it has no room."""
-        beside = self.left[0][:, nodes] - self.needs[number][:, np.newaxis]
-        left: FloatArray = (beside * self._per_unit[:, nodes]).min(axis=0)
+        beside = self.left[0][:, nodes] - self._columns[number]
+        beside *= self._per_unit[:, nodes]
+        left: FloatArray = np.minimum.reduce(beside)
         return left
 
     def room_of(self, nodes: IntArray) -> FloatArray:

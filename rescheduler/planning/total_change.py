@@ -16,7 +16,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.planning.badness import Badness, MoveEffect, by_policy
 from rescheduler.planning.plan import Blocked, SkipReason
-from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView
+from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView, first_tier
 from rescheduler.policies.objective import UNITS, Tier, gains, lowest, unchanged, worst_tier
 from rescheduler.policies.proposals import Candidate
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
@@ -68,7 +68,15 @@ class TotalChange:
     @cached_property
     def total(self) -> IntArray:
         """The sum over all policies, shape (tiers, nodes)."""
-        changes = [change for _, change in self.parts]
+        return self._sum([change for _, change in self.parts])
+
+    @property
+    def of_rules_and_wishes(self) -> IntArray:
+        """The same as far as SOFT and earlier tiers are concerned: policies that count in later ones only are not asked."""
+        asked = [self._asked(policy) for policy in self._policies if first_tier(policy) <= Tier.SOFT]
+        return self._sum([change for change in asked if change is not self._nothing])
+
+    def _sum(self, changes: Sequence[IntArray]) -> IntArray:
         if len(changes) <= 1:
             return changes[0] if changes else self._nothing
         total: IntArray = changes[0] + changes[1]

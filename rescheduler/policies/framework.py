@@ -205,8 +205,13 @@ class ChoosesReceivers(Protocol):
 
 def by_tier(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     """In the order in which they are planned: those of the same tier as they are given."""
-    # A policy of another package may have been written before there was an order.
-    return tuple(sorted(policies, key=lambda policy: getattr(policy, "tier", Tier.SOFT)))
+    return tuple(sorted(policies, key=first_tier))
+
+
+def first_tier(policy: Policy) -> Tier:
+    """``policy.tier``. A policy of another package may have been written before there was an order."""
+    found: Tier = getattr(policy, "tier", Tier.SOFT)
+    return found
 
 
 class PolicyWarning(NamedTuple):

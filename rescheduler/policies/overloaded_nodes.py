@@ -69,17 +69,19 @@ class ReliefProposals:
         by_name = sorted(range(len(here.pods)), key=[_NAME(pod) for pod in here.pods].__getitem__)
         reluctances = {id(kind): reluctance(kind) for kind in here.kinds}
         chosen: list[int] = []
-        left = here.excess * here.capacity
+        # Numbers of a few resources each: lists are faster than arrays.
+        left: list[float] = (here.excess * here.capacity).tolist()
+        taken: list[list[float]] = here.taken.tolist()
         order = [(reluctances[id(here.kinds[i])], -float(here.reliefs[i]), i) for i in by_name if able[i]]
         for _, _, i in sorted(order, key=itemgetter(0, 1)):
-            if (left[here.taken[i] > 0] > _EPSILON).any():
+            if any(rest > _EPSILON and part > 0 for rest, part in zip(left, taken[i], strict=True)):
                 chosen.append(i)
-                left = left - here.taken[i]
+                left = [rest - part for rest, part in zip(left, taken[i], strict=True)]
         by_age = sorted(by_name, key=[pod.created_at_s for pod in here.pods].__getitem__)
         picked = set(chosen)
         others = [i for i in by_age if able[i] and i not in picked]
         # Where what may move does not cover the excess, what is protected is proposed too, and reported.
-        if (left > _EPSILON).any():
+        if any(rest > _EPSILON for rest in left):
             chosen, others = [*chosen, *(i for i in by_age if not able[i]), *others], []
         self.needed = [self._batch(i, spare=False) for i in chosen]
         self._others = others
