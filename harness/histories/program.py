@@ -36,12 +36,12 @@ from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
-from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
 from rescheduler.model.config_map import MISSING, ConfigMap
+from rescheduler.model.event import Event
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP, LEASE_NAME
 
 MOST_DEPOSED: Final = 100
@@ -89,11 +89,11 @@ class Events:
     """Messages about objects in a state that the tables of transitions do not have."""
     dropped: int = 0
 
-    def record(self, what: Occurrence) -> None:
+    def record(self, what: Event) -> None:
         """Keep it."""
-        self.told.append(f"{what.reason}: {what.note}")
+        self.told.append(f"{what.reason}: {what.message}")
         if what.reason == "Damaged":
-            self.damaged.append(f"{what.regarding.name}: {what.note}")
+            self.damaged.append(f"{what.regarding.name}: {what.message}")
 
 
 class _CrashesAreFaults(Metrics):

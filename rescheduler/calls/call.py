@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from rescheduler.model.event import Event
 from rescheduler.model.kinds import BY_NAME, RESOURCES, Kind
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod
 from rescheduler.model.replacement_rules import TemplateKey
-from rescheduler.model.reservation import ObjectRef, Reservation, ReservationStatus
+from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowStatus
 
 Json = dict[str, Any]
@@ -200,33 +201,6 @@ class CreationTrial:
 
     def __str__(self) -> str:
         return self.line
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An Event on the object that people look at. A recorder aggregates and sends it later; no decision needs its answer."""
-
-    does: ClassVar = "record_event"
-    lane: ClassVar = ""
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    reason: str
-    message: str
-    warning: bool = False
-    pod: ObjectRef | None = None
-    """The pod that the Event is about too, where the object is another one."""
-
-    @property
-    def line(self) -> str:
-        """The Event as ``kubectl get events`` shows it."""
-        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"EVENT {'Warning' if self.warning else 'Normal'} {self.reason} {self.kind}/{name}"
-
-    def __str__(self) -> str:
-        return f"{self.line}: {self.message}"
 
 
 AnyCall = Call | ReadThenCall | GateProbe | CreationTrial | Event

@@ -9,7 +9,6 @@ import msgspec
 
 from rescheduler.calls.call import (
     Call,
-    Event,
     Json,
     Seen,
     Status,
@@ -22,6 +21,7 @@ from rescheduler.calls.call import (
 from rescheduler.errors import TransitionError
 from rescheduler.model import names
 from rescheduler.model.decode.wire_form import with_status
+from rescheduler.model.event import Event, about
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.own_objects import with_readable
@@ -88,11 +88,8 @@ def unreadable(seen: Seen, status: StatusT, now_s: float) -> tuple[StatusT, tupl
     if conditions == status.conditions:
         return status, ()
     told = msgspec.structs.replace(status, conditions=conditions)
-    namespace = seen.namespace if isinstance(seen, PodMigration) else ""
     text = f"no step is taken, and what it holds stays held, until these fields are mended: {seen.unreadable}"
-    kind = type(seen).__name__
-    said = Event(names.API_VERSION, kind, namespace, seen.name, seen.uid, "Damaged", text, warning=True)
-    return told, (write_status(seen, told), said)
+    return told, (write_status(seen, told), Event(about(seen), "Damaged", text, warning=True))
 
 
 def set_keys(

@@ -38,7 +38,7 @@ from rescheduler.controller.ports import Ports
 from rescheduler.controller.probing import SchedulerProbes
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.controller.reporting import MoveCounter, occurrence, report_reload
+from rescheduler.controller.reporting import MoveCounter, report_reload
 from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.controller.usage_reading import UsageReader
@@ -174,7 +174,7 @@ class _Assembly:
             still_leader=self.ports.leads,
             gate_stands=partial(_stands, gate_keys, self.ports.gate.keys),
             single_api_server=self.ports.gate.single_api_server,
-            record_event=lambda event: self.ports.reports.events.record(occurrence(event)),
+            record_event=self.ports.reports.events.record,
         )
         return sender, ApiIssuer(
             self.ports.api, self.ports.leads, self.ports.pool, self.ports.clocks.monotonic

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import structlog
 
-from rescheduler.calls.call import Event
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
@@ -108,11 +108,7 @@ class CrashReports:
     def event(self, step: Step, about: ObjectKey, uid: str, error: Exception) -> Event:
         """The Event for the object."""
         return Event(
-            api_version=API_VERSION,
-            kind=step.value,
-            namespace=about.namespace,
-            name=about.name,
-            uid=uid,
+            ObjectReference(step.value, about.name, about.namespace, uid, API_VERSION),
             reason="Damaged",
             message=f"{words_of(error)}; it is tried again, and nothing of it is given up meanwhile",
             warning=True,

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProbe, ReadThenCall
+from rescheduler.calls.call import AnyCall, Call, CreationTrial, GateProbe, ReadThenCall
 from rescheduler.controller.call_pool import OWN_LANE, CallPool, own_lane
 from rescheduler.controller.effects import Effect, NotLeaderError
 from rescheduler.controller.recording import MoveRecorder
@@ -24,6 +24,7 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.kube.answers import may_have_happened
 from rescheduler.kube.errors import ApiError, ForbiddenError, RejectedError, StaleError
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.event import Event
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import ObjectKey

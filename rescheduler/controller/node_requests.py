@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import say_unschedulable, withdraw_request
 from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
@@ -30,8 +30,8 @@ from rescheduler.coordination.node_requests import (
 )
 from rescheduler.coordination.observe_reservations import default_class
 from rescheduler.coordination.placement import Placement
+from rescheduler.model.event import Event, about
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.node_autoscaler import may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
@@ -137,9 +137,7 @@ class _Look:
         return coming
 
     def _event(self, source: PodMigration | Reservation, pod: Pod | None, words: str) -> Event:
-        if pod is None:
-            return Event(API_VERSION, "Reservation", "", source.name, source.uid, ASKS_FOR_NODE, words)
-        return Event("v1", "Pod", pod.namespace, pod.name, pod.uid, ASKS_FOR_NODE, words)
+        return Event(about(source if pod is None else pod), ASKS_FOR_NODE, words)
 
 
 def _asked_nodes(asks: Sequence[Asking], snapshot: Snapshot, settings: ReservationSettings) -> AskedNodes:

@@ -17,13 +17,13 @@ from rescheduler.controller.memory import sparing
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import Heartbeat
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.gate import PROOF
 from rescheduler.kube.informer import Events
 from rescheduler.kube.reflector import Gaps
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.server_clock import ServerClock
 from rescheduler.model.config_map import ConfigMap
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_MAP, DEFAULT_NAMESPACE
 from rescheduler.model.records import Pod
@@ -94,7 +94,7 @@ class EventSink(Protocol):
         """Events that could not be written."""
         ...
 
-    def record(self, what: Occurrence) -> None:
+    def record(self, what: Event) -> None:
         """Record it. Neither blocks nor fails."""
         ...
 

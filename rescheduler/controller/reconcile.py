@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProbe, writes_status
+from rescheduler.calls.call import AnyCall, Call, CreationTrial, GateProbe, writes_status
 from rescheduler.calls.nodes import taint_node, untaint_node
 from rescheduler.calls.pods import release, tolerate
 from rescheduler.controller.call_pool import CallPool, InlinePool
@@ -53,6 +53,7 @@ from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
 from rescheduler.migrations import migration_machine
+from rescheduler.model.event import Event, about
 from rescheduler.model.gated_pods import why_gated
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION
@@ -314,7 +315,7 @@ class Reconciler:
             self._wake(max(pod.created_at_s + _GATED_TOLD_AFTER_S, self._now_s + 1.0))
         for pod in due[:_MOST_TOLD]:
             why = self._refused_to(pod) or why_gated(pod, self._index.snapshot.reservations)
-            event = Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "WaitsAtGate", why)
+            event = Event(about(pod), "WaitsAtGate", why)
             if self._carry_out(ObjectKey("gated", pod.uid), (event,), keep_failure=True):
                 self._told_gated.add(pod.uid)
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 
-from rescheduler.calls.call import AnyCall, Call, Event
+from rescheduler.calls.call import AnyCall, Call
 from rescheduler.configuration.live import Reload, ReloadOutcome
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.metrics import Metrics, MoveResult
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
@@ -23,30 +23,11 @@ MOST_COUNTED: Final = 10_000
 """Moves whose end is remembered: what is written after it follows within minutes."""
 
 
-def occurrence(event: Event) -> Occurrence:
-    """As the recorder takes it."""
-    return Occurrence(
-        regarding=ObjectReference(
-            kind=event.kind,
-            name=event.name,
-            namespace=event.namespace,
-            uid=event.uid,
-            api_version=event.api_version,
-        ),
-        related=None
-        if event.pod is None
-        else ObjectReference("Pod", event.pod.name, event.pod.namespace, event.pod.uid),
-        reason=event.reason,
-        note=event.message,
-        warning=event.warning,
-    )
-
-
 def report_reload(
     reload: Reload,
     metrics: Metrics,
     regarding: ObjectReference,
-    record: Callable[[Occurrence], None] | None,
+    record: Callable[[Event], None] | None,
 ) -> None:
     """Tell whether a new configuration document is in force: in the log, in metrics, and as an Event if it is not.
 
@@ -55,7 +36,7 @@ def report_reload(
 
     def warn(reason: str, note: str) -> None:
         if record is not None:
-            record(Occurrence(regarding=regarding, reason=reason, note=note, warning=True))
+            record(Event(regarding, reason, note, warning=True))
 
     if reload.outcome is not ReloadOutcome.UNREADABLE:
         metrics.configuration(reload.outcome, {change.key for change in reload.waiting})

@@ -49,7 +49,6 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.informers import Informers
@@ -59,6 +58,7 @@ from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Transport
 from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.decode import Decoder
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_CONFIGURATION, CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
@@ -381,7 +381,7 @@ class Controller:
         namespace: str,
         leads: Callable[[], bool],
         evictions: Resource | None,
-        record: Callable[[Occurrence], None],
+        record: Callable[[Event], None],
     ) -> Filer:
         """Files the evictions that wait, from now on until ``stack`` ends. ``evictions``: where EvictionRequests are answered."""
         parts = FilerParts(

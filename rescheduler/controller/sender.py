@@ -19,7 +19,6 @@ from rescheduler.calls.call import (
     AnyCall,
     Call,
     CreationTrial,
-    Event,
     GateProbe,
     OnError,
     ReadThenCall,
@@ -44,6 +43,7 @@ from rescheduler.kube.pod_creation import invalid_words, meaning_of, of_change
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
 from rescheduler.model.decode.decoder import admitted_pod
+from rescheduler.model.event import Event
 from rescheduler.model.names import API_VERSION, REQUESTER_OF_MOVES
 from rescheduler.model.object_meta import Described
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome, EvictionOutcome, EvictionResult

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.calls.call import Event, writes_status
+from rescheduler.calls.call import writes_status
 from rescheduler.coordination.memory import Memory
 from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
@@ -26,6 +26,7 @@ from rescheduler.migrations.migration_lifecycle import (
 )
 from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.migrations.observed_migration import Calls
+from rescheduler.model.event import Event
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.own_objects import Condition, condition, with_condition
 from rescheduler.model.records import ObjectKey

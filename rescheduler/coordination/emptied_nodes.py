@@ -18,9 +18,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.call import AnyCall
 from rescheduler.calls.nodes import give_node_back, keep_node_empty
 from rescheduler.model import names
+from rescheduler.model.event import Event, about
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.never_moves import NeverMoves, never_moves
@@ -141,7 +142,7 @@ def _given_back(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
 
 
 def _event(node: Node, reason: str, message: str) -> Event:
-    return Event("v1", "Node", "", node.name, node.uid, reason, message)
+    return Event(about(node), reason, message)
 
 
 _STEPS: Final[Mapping[KeepingState, Callable[[ObservedNode, float], tuple[AnyCall, ...]]]] = {

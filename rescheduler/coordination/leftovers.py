@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.calls.pods import delete_placeholder, remove_placeholder, unsteer
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
 from rescheduler.migrations.start_first_replacement import orphan_calls
+from rescheduler.model.event import Event, about
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import waiting_pod
@@ -72,8 +73,7 @@ def _given_up(room: Reservation, why: str, pods: Mapping[ObjectKey, Pod]) -> tup
     pod = waiting_pod(room, pods)
     if pod is None:
         return (deletion,)
-    event = Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "RoomGivenUp", why, warning=True)
-    return (deletion, event)
+    return (deletion, Event(about(pod), "RoomGivenUp", why, warning=True))
 
 
 def _ownerless(

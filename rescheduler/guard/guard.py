@@ -27,8 +27,8 @@ from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
 from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.event import Event
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.records import DisruptionBudget, Namespace, Node, ObjectKey, Pod
@@ -46,7 +46,7 @@ class Guard:
     """The controller's, whose evictions are not guarded."""
     now_s: Callable[[], float]
     """The API server's time."""
-    record: Callable[[Occurrence], None]
+    record: Callable[[Event], None]
     """Writes an Event, later."""
     count: Callable[[Why, float], None] = lambda _why, _seconds: None
     """Each answer, and how long it took."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.records import Pod
 
 WITHOUT_ROOM_EVENT = "EvictedWithoutRoom"
@@ -10,14 +10,14 @@ WITHOUT_ROOM_EVENT = "EvictedWithoutRoom"
 
 def occurrences(
     reason: str, user: str, pod: Pod, message: str, *, warning: bool = False
-) -> tuple[Occurrence, ...]:
+) -> tuple[Event, ...]:
     """What is told of one eviction; a warning on pod and node."""
     note = f"{user} evicts pod {pod.key} from node/{pod.node}: {message}"
     of_pod = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
     of_node = ObjectReference("Node", pod.node, uid=pod.node)
     return tuple(
-        Occurrence(
-            regarding=regarding, related=related, reason=reason, note=note, action="Evict", warning=warning
+        Event(
+            regarding=regarding, related=related, reason=reason, message=note, action="Evict", warning=warning
         )
         for regarding, related in (
             ((of_pod, of_node), (of_node, of_pod)) if warning else ((of_pod, of_node),)

@@ -18,8 +18,8 @@ from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
 from rescheduler.guard.responder import BY_REQUEST, Report, SeenTarget, due, report, requester, waits
 from rescheduler.guard.review import cut
 from rescheduler.kube.errors import ApiError, ConflictError, NotFoundError
-from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.event import Event
 from rescheduler.model.eviction_request import RequestedEviction, ResponderState
 from rescheduler.model.kinds import Kind, Resource
 from rescheduler.model.names import RESPONDER
@@ -50,7 +50,7 @@ class Responding:
         parts: FilerParts,
         filer: Filer,
         source: EvictionSource,
-        record: Callable[[Occurrence], None],
+        record: Callable[[Event], None],
     ) -> None:
         """``record``: writes an Event, later."""
         self._parts, self._filer, self._source, self._record = parts, filer, source, record

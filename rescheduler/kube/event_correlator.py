@@ -11,31 +11,10 @@ import enum
 from collections import OrderedDict
 from typing import Final
 
-import msgspec
+from rescheduler.model.event import Event
 
 WINDOW_S: Final = 360.0
 REMEMBERED: Final = 4_096
-
-
-class ObjectReference(msgspec.Struct, frozen=True):
-    """The object that an Event is about."""
-
-    kind: str
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    api_version: str = "v1"
-
-
-class Occurrence(msgspec.Struct, frozen=True):
-    """Something that people should know. ``reason`` and ``action``: CamelCase words of a closed list."""
-
-    regarding: ObjectReference
-    reason: str
-    note: str
-    action: str = "Reschedule"
-    related: ObjectReference | None = None
-    warning: bool = False
 
 
 class EventFate(enum.Enum):
@@ -54,9 +33,9 @@ class EventCorrelator:
     def __init__(self, *, per_second: float = 5.0, burst: float = 50.0) -> None:
         self._per_second, self._burst = per_second, burst
         self._tokens, self._filled_s = burst, 0.0
-        self._said_s: OrderedDict[Occurrence, float] = OrderedDict()
+        self._said_s: OrderedDict[Event, float] = OrderedDict()
 
-    def fate(self, what: Occurrence, now_s: float) -> EventFate:
+    def fate(self, what: Event, now_s: float) -> EventFate:
         """Of what is said now."""
         said_s = self._said_s.get(what)
         if said_s is not None and now_s - said_s <= WINDOW_S:

@@ -17,8 +17,9 @@ import structlog
 
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.event_correlator import EventCorrelator, EventFate, ObjectReference, Occurrence
+from rescheduler.kube.event_correlator import EventCorrelator, EventFate
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.names import CONTROLLER_NAME
 from rescheduler.model.times import format_micros
 
@@ -30,7 +31,7 @@ _FLUSH_S: Final = 3.0
 class _Recorded(NamedTuple):
     """An occurrence and when it was recorded, in nanoseconds since the epoch; no two of a recorder have the same time."""
 
-    what: Occurrence
+    what: Event
     at_ns: int
 
 
@@ -68,7 +69,7 @@ class EventRecorder:
         """Begin to write."""
         self._thread.start()
 
-    def record(self, what: Occurrence) -> None:
+    def record(self, what: Event) -> None:
         """Say it, if there is room."""
         try:
             self._queue.put_nowait(_Recorded(what, self._stamp()))
@@ -93,11 +94,11 @@ class EventRecorder:
             except Exception as error:  # noqa: BLE001 - a defect of one Event must not silence all others
                 self._defect(recorded.what, error)
 
-    def _not_written(self, what: Occurrence, error: Exception) -> None:
+    def _not_written(self, what: Event, error: Exception) -> None:
         self._drop()
         self._log.debug("An Event was not written", reason=what.reason, error=str(error))
 
-    def _defect(self, what: Occurrence, error: Exception) -> None:
+    def _defect(self, what: Event, error: Exception) -> None:
         """A fault of the program: its traceback is logged once for each type of error."""
         self._not_written(what, error)
         if type(error) not in self._defects:
@@ -138,7 +139,7 @@ class EventRecorder:
             "action": what.action,
             "reason": what.reason,
             "type": "Warning" if what.warning else "Normal",
-            "note": what.note.encode()[:_NOTE_BYTES].decode("utf-8", "ignore"),
+            "note": what.message.encode()[:_NOTE_BYTES].decode("utf-8", "ignore"),
             "regarding": _reference(what.regarding),
         }
         if what.related is not None:

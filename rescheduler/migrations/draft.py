@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.migrations.migration_lifecycle import CONDITION_PROGRESS, MigrationReason, enter
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
+from rescheduler.model.event import Event, about
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -49,9 +49,7 @@ class Draft:
 
     def tell(self, reason: str, message: str) -> None:
         """Add a Warning about the move."""
-        move = self.observed.migration
-        kind = "PodMigration"
-        self.do(Event(API_VERSION, kind, move.namespace, move.name, move.uid, reason, message, warning=True))
+        self.do(Event(about(self.observed.migration), reason, message, warning=True))
 
     def say(self, reason: MigrationReason, message: str) -> None:
         """Stay in the phase, with this reason and message."""

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from rescheduler.calls.call import Event
 from rescheduler.calls.pods import evict, evict_by_request, measure_watch, withdraw_eviction_request
 from rescheduler.migrations.checks import (
     availability_allows,
@@ -43,9 +42,9 @@ from rescheduler.migrations.replacement_checks import (
     is_its_turn,
     room_suffices,
 )
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.room_pod import mark_of
 from rescheduler.model.times import doubling_s
 
@@ -362,14 +361,10 @@ def _evicted(draft: Draft) -> None:
         held = f"room is held on node/{status.node_name}; moved by {migration.by}"
         draft.do(
             Event(
-                api_version=owner.api_version,
-                kind=owner.kind,
-                namespace=migration.namespace,
-                name=owner.name,
-                uid=owner.uid,
+                ObjectReference(owner.kind, owner.name, migration.namespace, owner.uid, owner.api_version),
                 reason="PodRescheduled",
                 message=f"Pod {migration.pod_name} was evicted from node/{status.source_node}: {held}",
-                pod=ObjectRef(migration.namespace, migration.pod_name, migration.pod_uid),
+                related=ObjectReference("Pod", migration.pod_name, migration.namespace, migration.pod_uid),
             )
         )
 

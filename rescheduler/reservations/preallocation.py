@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate
 from rescheduler.model import names
 from rescheduler.model.counted import plural, verb
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase, ReservationStatus
@@ -183,7 +184,7 @@ def _told(reservation: Reservation, reason: str, text: str) -> Event:
     owner = reservation.owners[0].object if reservation.owners else None
     if pod is None or owner is None:
         return reservation_event(reservation, reason, text)
-    return Event("v1", "Pod", pod.namespace, pod.name, owner.uid, reason, text, warning=True)
+    return Event(ObjectReference("Pod", pod.name, pod.namespace, owner.uid), reason, text, warning=True)
 
 
 def _who_steps_aside(observed: ObservedReservation, making: MakingRoom) -> str:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.calls.call import Event
-from rescheduler.model import names
+from rescheduler.model.event import Event, about
 from rescheduler.model.own_objects import (
     OWNERS_WAIT,
     Condition,
@@ -39,8 +38,7 @@ _KEPT_OUT: Final = "OwnerKeptOut"
 
 def reservation_event(reservation: Reservation, reason: str, message: str, *, warning: bool = True) -> Event:
     """An Event of the Reservation."""
-    name, uid = reservation.name, reservation.uid
-    return Event(names.API_VERSION, "Reservation", "", name, uid, reason, message, warning)
+    return Event(about(reservation), reason, message, warning)
 
 
 def is_told(reservation: Reservation, phase: ReservationPhase) -> bool:

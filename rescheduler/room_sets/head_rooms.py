@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.calls.call import Call, Event
+from rescheduler.calls.call import Call
 from rescheduler.calls.objects import write_status
 from rescheduler.model.counted import verb
 from rescheduler.model.decode.template_fault import template_fault
+from rescheduler.model.event import Event
 from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation

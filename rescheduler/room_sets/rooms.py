@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from rescheduler.calls.call import Call, Event
+from rescheduler.calls.call import Call
 from rescheduler.calls.objects import create_reservation, delete_reservation
 from rescheduler.model import names
 from rescheduler.model.decode.wire_form import manifest
+from rescheduler.model.event import Event, about
 from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources, encode_resources
@@ -247,8 +248,7 @@ def told_of(
     member: ReservationWindow | HeadRoom, reason: str, message: str, *, warning: bool = False
 ) -> Event:
     """An Event of the object."""
-    kind = type(member).__name__
-    return Event(names.API_VERSION, kind, "", member.name, member.uid, reason, message, warning)
+    return Event(about(member), reason, message, warning)
 
 
 def beyond_share(child: Child) -> bool:

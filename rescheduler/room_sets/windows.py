@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rescheduler.calls.call import Call, Event
+from rescheduler.calls.call import Call
 from rescheduler.calls.objects import write_status
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode.template_fault import template_fault
+from rescheduler.model.event import Event
 from rescheduler.model.names import RESERVEABLE
 from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import PodSpec

@@ -3,7 +3,7 @@
 import msgspec
 
 from harness import builders as b
-from rescheduler.calls.call import Event, GateProbe
+from rescheduler.calls.call import GateProbe
 from rescheduler.calls.nodes import (
     give_node_back,
     keep_node_empty,
@@ -39,6 +39,7 @@ from rescheduler.calls.pods import (
 )
 from rescheduler.migrations.creations import start_replacement, try_creation
 from rescheduler.model import names
+from rescheduler.model.event import Event, ObjectReference, about
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
@@ -139,8 +140,8 @@ CALLS = [
     delete_reservation(ROOM),
     delete_reservation(ROOM, unchanged=True),
     # Events
-    Event("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1"),
-    Event(names.API_VERSION, "Reservation", "", "room", "r", "Damaged", "cannot", warning=True),
+    Event(ObjectReference("Pod", "web-0", "shop", "u"), "Moved", "to n1"),
+    Event(about(ROOM), "Damaged", "cannot", warning=True),
     # Nodes
     taint_node(NODE, hand_over_taint("n1")),
     taint_node(TAINTED, hand_over_taint("n1")),

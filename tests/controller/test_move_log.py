@@ -4,15 +4,11 @@ import pytest
 from scenes import Scene
 from structlog.testing import capture_logs
 
-from rescheduler.calls.call import Event
 from rescheduler.calls.objects import write_status
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.move_log import MoveLog
-from rescheduler.controller.reporting import occurrence
-from rescheduler.kube.event_correlator import ObjectReference
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
-from rescheduler.model.reservation import ObjectRef
 
 NODES = {"n1": 4, "n2": 4}
 RESERVED, EVICTED = "The room is reserved", "The pod is evicted"
@@ -108,16 +104,6 @@ def test_it_says_which_policy_and_repeats_nothing():
             log(write_status(_with(seen, before), after), NO_EFFECT)
     (line,) = lines
     assert (line["event"], line["by"]) == ("The replacement is Ready", "policy NodeTaints")
-
-
-def test_an_event_about_an_owner_is_related_to_the_pod():
-    event = Event(
-        "v1", "ReplicationController", "shop", "web", "u", "PodRescheduled", "",
-        pod=ObjectRef("shop", "web-1", "p"),
-    )  # fmt: skip
-    told = occurrence(event)
-    assert told.related == ObjectReference("Pod", "web-1", "shop", "p")
-    assert told.regarding == ObjectReference("ReplicationController", "web", "shop", "u", "v1")
 
 
 def _with(seen, status):

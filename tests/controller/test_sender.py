@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from harness import builders as b
-from rescheduler.calls.call import Event, GateProbe
+from rescheduler.calls.call import GateProbe
 from rescheduler.calls.nodes import taint_node
 from rescheduler.calls.objects import create_reservation, delete_reservation, write_status
 from rescheduler.calls.pods import delete_placeholder, evict, nominate, release, take_back_nomination
@@ -23,6 +23,7 @@ from rescheduler.kube.errors import (
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response, Transport, TransportError
 from rescheduler.migrations.creations import start_replacement
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, OwnerRef
@@ -256,7 +257,7 @@ def test_api_servers_are_counted_after_a_proof(carry_out, mocker, proven):
 
 def test_an_event_goes_to_the_recorder(transport, mocker):
     record = mocker.Mock()
-    event = Event("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
+    event = Event(ObjectReference("Pod", "web-0", "shop", "u"), "Moved", "to n1")
     sender = ApiSender(
         api=KubeApi(transport), gate=mocker.Mock(), still_leader=lambda: True, record_event=record
     )

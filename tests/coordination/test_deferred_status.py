@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from rescheduler.calls.call import Event
 from rescheduler.calls.objects import write_status
 from rescheduler.calls.pods import evict
 from rescheduler.coordination.deferred_status import MOVE_TOLD_AFTER_S, DeferredStatus
@@ -15,6 +14,7 @@ from rescheduler.migrations.migration_lifecycle import (
     MigrationReason,
 )
 from rescheduler.migrations.migration_machine import MigrationStep
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.own_objects import Condition
@@ -32,7 +32,7 @@ STORED = MigrationStatus(phase=PHASE.EVICTING, reason="Checking", message="m", r
 POD = pod_record(namespace="shop", name="web-0", uid="u", spec=PodSpec())
 REHEARSAL = evict(POD, dry_run=True)
 EVICTION = evict(POD)
-EVENT = Event("v1", "Pod", "shop", "web-0", "u", "Rescheduled", "m")
+EVENT = Event(ObjectReference("Pod", "web-0", "shop", "u"), "Rescheduled", "m")
 WAITS = {"reason": str(MigrationReason.TOO_FEW_AVAILABLE), "message": "1 of 2"}
 
 

@@ -206,7 +206,7 @@ def test_without_room_pod_and_node_are_told(cluster):
         if event.reason == "EvictedWithoutRoom"
     }
     assert found == {("Pod", True), ("Node", True)}
-    assert all("kubectl evicts pod shop/web-1 from node/node-1" in event.note for event in cluster.told)
+    assert all("kubectl evicts pod shop/web-1 from node/node-1" in event.message for event in cluster.told)
 
 
 def test_what_nobody_asks_for_any_more_is_forgotten(cluster):

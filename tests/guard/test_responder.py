@@ -204,7 +204,7 @@ def test_a_pod_that_is_given_up_for_lack_of_room_has_events_of_pod_and_node(clus
         ("EvictedWithoutRoom", "Pod", True),
         ("EvictedWithoutRoom", "Node", True),
     ]
-    assert cluster.told[0].note.startswith("EvictionRequest of acme.io/drainer evicts pod shop/web-1")
+    assert cluster.told[0].message.startswith("EvictionRequest of acme.io/drainer evicts pod shop/web-1")
 
 
 def test_who_does_not_lead_says_and_makes_nothing(cluster):

@@ -10,11 +10,10 @@ from rescheduler.kube.event_correlator import (
     WINDOW_S,
     EventCorrelator,
     EventFate,
-    ObjectReference,
-    Occurrence,
 )
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.retry import NO_RETRY
+from rescheduler.model.event import Event, ObjectReference
 
 POD = ObjectReference("Pod", "web-1", "apps", "u1")
 
@@ -23,7 +22,7 @@ LIMIT_S = 120.0
 
 
 def said(note="n", reason="Evicted", regarding=POD):
-    return Occurrence(regarding, reason, note)
+    return Event(regarding, reason, note)
 
 
 def test_the_same_thing_again_is_written_once_in_a_while():
@@ -70,7 +69,7 @@ def recorder(fake_transport):
 def test_an_event_on_the_wire(recorder):
     events, sent = recorder()
     node = ObjectReference("Node", "n1")
-    events.record(Occurrence(POD, "Evicted", "é" * 2_000, action="Move", related=node, warning=True))
+    events.record(Event(POD, "Evicted", "é" * 2_000, action="Move", related=node, warning=True))
     events.stop(LIMIT_S)
     (request,) = sent
     assert request.path == "/apis/events.k8s.io/v1/namespaces/apps/events"
@@ -89,7 +88,7 @@ def test_an_event_on_the_wire(recorder):
 def test_events_of_cluster_scoped_objects_go_to_the_default_namespace(recorder):
     events, sent = recorder()
     events.record(
-        Occurrence(ObjectReference("Reservation", "r", api_version="rescheduler.dev/v1alpha1"), "A", "n")
+        Event(ObjectReference("Reservation", "r", api_version="rescheduler.dev/v1alpha1"), "A", "n")
     )
     events.stop(LIMIT_S)
     assert sent[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"

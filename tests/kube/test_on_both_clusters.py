@@ -21,7 +21,6 @@ from rescheduler.kube.discovery import ServerVersion, discover
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, RejectedError
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.informers import Informers
@@ -31,6 +30,7 @@ from rescheduler.kube.reflector import ChangeType
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.decode import Decoder
+from rescheduler.model.event import Event, ObjectReference
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_VALID_UNTIL, LABEL_GATE_PROBE
 from rescheduler.model.outcomes import EvictionOutcome
@@ -311,10 +311,10 @@ def test_an_event_is_taken_once(server, api, namespace):
     recorder = EventRecorder(api, instance="test")
     recorder.start()
     about = ObjectReference("Pod", "web-1", namespace, str(uuid.uuid4()))
-    what = Occurrence(about, "Evicted", "moved to n1", related=ObjectReference("Node", "n1"))
+    what = Event(about, "Evicted", "moved to n1", related=ObjectReference("Node", "n1"))
     recorder.record(what)
     recorder.record(what)
-    recorder.record(Occurrence(ObjectReference("Node", "n1"), "Checked", "of no namespace"))
+    recorder.record(Event(ObjectReference("Node", "n1"), "Checked", "of no namespace"))
     recorder.stop()
     assert (recorder.written, recorder.dropped) == (2, 0)
     (event,) = server.admin.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events").items
@@ -367,7 +367,7 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
 
     recorder = EventRecorder(api, instance="test")
     recorder.start()
-    recorder.record(Occurrence(ObjectReference("Node", "n1"), "Checked", "by the service account"))
+    recorder.record(Event(ObjectReference("Node", "n1"), "Checked", "by the service account"))
     recorder.stop()
     assert (recorder.written, recorder.dropped) == (1, 0)
 

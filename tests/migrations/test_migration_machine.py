@@ -20,11 +20,12 @@ from rescheduler.migrations.observed_migration import (
     Permission,
     Recorded,
 )
+from rescheduler.model.event import ObjectReference
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, PodPhase, PodSpec
-from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner, ReservationPhase
+from rescheduler.model.reservation import ControllerRef, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.availability import Availability
@@ -342,23 +343,19 @@ def test_answers_that_forbid_count_from_the_first_one_in_a_row():
     assert answers.of(key).forbidden_since_s == 107.0
 
 
-def test_the_eviction_is_told_once_of_the_owner_that_outlives_the_pod():
+@pytest.mark.parametrize("owner", [
+    OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
+    OwnerRef("apps.kruise.io/v1alpha1", "CloneSet", "web", "rs"),
+])  # fmt: skip
+def test_the_eviction_is_told_once_of_the_owner_that_outlives_the_pod(owner):
     calls = Calls(eviction=EvictionResult(EvictionOutcome.EVICTED), eviction_at_s=NOW - 0.1)
-    outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=calls)
-    told = [(a.kind, a.reason, a.pod.name) for a in outcome.calls if a.does == "record_event"]
-    assert told == [(pod().controller.kind, "PodRescheduled", pod().name)]
-
-
-def test_an_event_about_a_custom_owner_has_its_api_version_and_names_the_pod():
-    calls = Calls(eviction=EvictionResult(EvictionOutcome.EVICTED), eviction_at_s=NOW - 0.1)
-    owner = OwnerRef("apps.kruise.io/v1alpha1", "CloneSet", "web", "rs")
     evicted = msgspec.structs.replace(pod(), controller=owner)
     begun = migration(PHASE.EVICTING, requested=NOW - 3)
     outcome = look(begun, reservation=reservation(), calls=calls, pod=evicted)
-    events = {a.kind: a for a in outcome.calls if a.does == "record_event"}
-    versions = {kind: event.api_version for kind, event in events.items()}
-    assert versions == {"CloneSet": owner.api_version}
-    assert events["CloneSet"].pod == ObjectRef("default", "web-0", "u1")
+    (told,) = [a for a in outcome.calls if a.does == "record_event"]
+    assert told.reason == "PodRescheduled"
+    assert told.regarding == ObjectReference(owner.kind, "web", "default", "rs", owner.api_version)
+    assert told.related == ObjectReference("Pod", "web-0", "default", "u1")
 
 
 @pytest.mark.parametrize(

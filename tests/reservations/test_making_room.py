@@ -143,7 +143,7 @@ def test_the_room_of_a_pending_pod_is_kept_in_the_same_way_and_the_pod_is_told()
     making = found.status.making_room
     assert (found.status.phase, making.node, making.moves, making.since_s) == (WAITING, "n2", 0, NOW)
     (told,) = [one for one in found.calls if one.does == "record_event"]
-    assert (told.kind, told.name, told.reason) == ("Pod", "big", "LooksForOthers")
+    assert (told.regarding.kind, told.regarding.name, told.reason) == ("Pod", "big", "LooksForOthers")
     assert "delete_placeholder" not in did(found)
 
 

@@ -388,7 +388,7 @@ def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
     rooms = {name: replace(shared(phase=ReservationPhase.FAILED), name=name) for name in "ab"}
     work.reconcile(Snapshot(taken_at_s=NOW, reservations=rooms), NOW)
     assert stepped == ["a", "b"]
-    assert [(e.name, e.reason) for e in nothing.events] == [("a", "Damaged")]
+    assert [(e.regarding.name, e.reason) for e in nothing.events] == [("a", "Damaged")]
 
 
 def test_an_end_in_the_past_is_an_expiry_at_the_first_look():
