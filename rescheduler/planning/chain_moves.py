@@ -85,14 +85,17 @@ class ChainPlanner(PlansDrafts):
 
     def repair_rest(self, stuck: Wanting) -> None:
         """Others make room for some of these, beside what is planned, as long as anything comes of it."""
-        for attempt in range(_MOST_SEARCHES):
+        fruitless = 0
+        while fruitless < _MOST_SEARCHES:
             number = self.plan.number()
             left = [one for one in stuck if not self.plan.is_planned(one[1].pod)]
             if not left or self.plan.limits.exhausted:
                 return
-            refused = self._follow_all(self.draft(left, self.drafts.of_rest(attempt)))
-            if not refused and number == self.plan.number():
-                return
+            refused = self._follow_all(self.draft(left, self.drafts.of_rest(fruitless)))
+            if number == self.plan.number():
+                if not refused:
+                    return
+                fruitless += 1
             self.drafts.refused.update(refused)
 
     def _follow_all(self, draft: RepairDraft) -> Collection[tuple[str, int]]:
@@ -176,11 +179,11 @@ class ChainPlanner(PlansDrafts):
         return found if isinstance(found, Target) else None
 
     def _leavers(self) -> dict[int, list[Pod]]:
-        """By node, the pods that leave it by this plan in the first stage: a chain may wait for them."""
+        """By node, the pods that leave it by this plan: a chain may wait for them."""
         found: dict[int, list[Pod]] = {}
         for move in self.plan.trial.planned.moves:
             # Those that are under way are no part of the plan.
-            if move.stage == 1 and self.plan.is_planned(move.pod):
+            if self.plan.is_planned(move.pod):
                 found.setdefault(move.source, []).append(move.pod)
         return found
 

@@ -198,7 +198,8 @@ class Chains:
         here = self.trial.state.node_names[node]
         lacking = _less(missing, [pod for pod in apart if pod.node == here])
         planned = [pod for pod in leavers.get(node, ()) if pod not in apart]
-        planned.sort(key=lambda pod: (-part_of(pod, lacking), pod.key))
+        stage_of = self.trial.planned.stage_of
+        planned.sort(key=lambda pod: (stage_of(pod.uid), -part_of(pod, lacking), pod.key))
         standing: list[Pod] = []
         waiting = aside(node)
         while not (enough := cover((*planned, *standing), lacking)) and waiting:

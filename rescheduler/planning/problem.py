@@ -106,8 +106,8 @@ class SearchProblem:
 
     free: FloatArray
     """What may still come. Shape (rows, nodes)."""
-    leaving: FloatArray | None = None
-    """What moves that are planned already leave in the first stage. Shape (rows, nodes)."""
+    leaving: Sequence[FloatArray] = ()
+    """What moves that are planned already leave in the first stage, in the second, and so on. Shape (rows, nodes)."""
     whole: FloatArray
     """What each node can hold of each row: says how much of it is room. Shape (rows, nodes)."""
     pods: Sequence[MovablePod]
@@ -115,8 +115,6 @@ class SearchProblem:
     """Nodes that pods may go to."""
     stages: int = 1
     """Moves of one stage run at once, so none uses the room that another leaves; those of later stages use what earlier ones have left."""
-    early: int = 2
-    """What is repaired up to this stage counts whole, what is repaired later less."""
     fault: float = 1.0
     """What one pod too many in a domain counts for, in the unit of ``MovablePod.repairs``; 0.0: nothing is repaired."""
     standing: Mapping[tuple[int, int], int] = field(default_factory=dict)

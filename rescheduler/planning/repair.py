@@ -84,8 +84,8 @@ class Repair(SearchOperator):
         """No solution is worth more."""
         self._large = False
         """True: large pods are asked first to step aside, otherwise those of the right size."""
-        self._stages = problem.early
-        """So many are used."""
+        self._waits = max(1, problem.stages - 1) if problem.leaving else 1
+        """Up to this stage pods step aside."""
         self._most_looks = most_looks
         self._asking: list[int] = []
         """Those for whom others step aside at the moment."""
@@ -125,11 +125,6 @@ class Repair(SearchOperator):
         self._fill(self.wanting, first)
         self._trim()
         return True
-
-    def finish(self, looks: float) -> None:
-        """Repair what is left in more stages, where those that step aside have others step aside for them. ``looks``: so many at most."""
-        self._stages, self._most_looks = len(self.state.left), self.looks + looks
-        self._fill(self.wanting)
 
     def in_order(self, solution: SearchSolution) -> list[tuple[int, bool]]:
         """The pods that move, and whether that repairs: those of the first stage first, and none to a node that was counted on before for a later stage.
@@ -214,7 +209,7 @@ class Repair(SearchOperator):
             return False
         wished = self._mask(self._wished[number])
         before = np.zeros_like(wished)
-        for stage in range(1, self._stages + 1):
+        for stage in range(1, self.state.problem.stages + 1):
             fits = state.with_room(number, wished.copy(), stage)
             # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
             waits = fits if pod.minds and not pod.spreads else fits & ~before
@@ -233,7 +228,7 @@ class Repair(SearchOperator):
             return False
         if self._pods[number].source == WAITS and self._take_place(number):
             return True
-        for depth in range(1, self._stages):
+        for depth in range(1, min(self.state.problem.stages, len(_NODES) + 1)):
             before = len(ways)
             if self._let_in(number, self._wished[number], depth):
                 if most is None or len(ways) - before - 1 <= most:
@@ -277,7 +272,7 @@ class Repair(SearchOperator):
             return False
         state, level = self.state, len(self._asking)
         rest = state.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
-        unbarred = state.unbarred(number, self._mask(nodes), self._stages)
+        unbarred = state.unbarred(number, self._mask(nodes), self.state.problem.stages)
         lacking = (rest < 0).any(axis=0)
         if self._pods[number].source == WAITS:
             lacking |= ~unbarred[nodes]
@@ -302,7 +297,7 @@ class Repair(SearchOperator):
 
     def _arrive(self, number: int, node: int) -> bool:
         """Put a pod on the node in the first stage in which it may come."""
-        for stage in range(2, self._stages + 1):
+        for stage in range(2, self.state.problem.stages + 1):
             fits = self.state.with_room(number, self._mask(node), stage)
             if fits[node] and self.state.unbarred(number, fits, stage)[node]:
                 self.state.put(number, node, stage)
@@ -365,7 +360,7 @@ class Repair(SearchOperator):
         fits: BoolArray = np.ones((len(pods), len(self._at)), dtype=np.bool_)
         # Where others step aside in their turn, they may go where there is no room yet.
         if depth == 1:
-            fits = np.all(self._needs[pods][:, :, np.newaxis] <= state.lasting[0], axis=1)
+            fits = np.all(self._needs[pods][:, :, np.newaxis] <= state.lasting[self._waits - 1], axis=1)
         fits[:, node] = False
         some = np.flatnonzero(fits.any(axis=1))
         if not len(some):
@@ -416,13 +411,17 @@ class Repair(SearchOperator):
         if number in state.ways or number in self._asking or not state.may_leave(number):
             return False
         allowed = state.allowed_alone(number) & ~beyond if beyond is not None else state.allowed_alone(number)
-        fits = state.with_room(number, allowed.copy())
-        nodes: list[int] = np.flatnonzero(state.unbarred(number, fits)).tolist() if fits.any() else []
-        if not nodes:
-            return depth > 1 and self._let_in(number, np.flatnonzero(allowed), depth - 1)
-        own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
-        self._put(number, own or nodes, 1)
-        return True
+        # In a later stage than the first it waits for moves that are planned already.
+        for stage in range(1, self._waits + 1):
+            fits = state.with_room(number, allowed.copy(), stage)
+            nodes: list[int] = (
+                np.flatnonzero(state.unbarred(number, fits, stage)).tolist() if fits.any() else []
+            )
+            if nodes:
+                own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
+                self._put(number, own or nodes, stage)
+                return True
+        return depth > 1 and self._let_in(number, np.flatnonzero(allowed), depth - 1)
 
     def _put(self, number: int, nodes: Sequence[int], stage: int) -> None:
         """On one of the nodes: where least room is left, or any."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -51,7 +50,7 @@ MOST_ROOMY: Final = 512
 _STAGES: Final = 2
 """Of a draft of all badly placed pods, as plans are compared ..."""
 _MOST_STAGES: Final = 4
-"""... and of one of those that are left in the end."""
+"""... and of one of those that are left in the end, besides the stages that are planned."""
 _TURN: Final = 0.05
 """What room for the first pending pod counts for more than for the last: less than a move, so it decides between equals."""
 _FAULT: Final = 1000.0
@@ -103,8 +102,6 @@ class Extent(NamedTuple):
 
     passes: int
     stages: int = _STAGES
-    early: int = _STAGES
-    """Up to this one a repair counts whole."""
     ring: int = 0
     """Nodes more on which pods may make room for those that step aside."""
     may_leave: Callable[[Pod], bool] | None = None
@@ -114,7 +111,7 @@ class Extent(NamedTuple):
     most_aside: int | None = None
     """So many for one pod."""
     counts_on: Collection[str] | None = None
-    """Of which planned moves of the first stage the rooms are used afterwards, by uid; None: of all."""
+    """Of which planned moves the rooms are used afterwards, by uid; None: of all."""
 
     @classmethod
     def of_rooms(
@@ -130,7 +127,6 @@ class Extent(NamedTuple):
         return cls(
             passes,
             stages=args.depth + 1,
-            early=args.depth + 1,
             ring=SOME_NODES,
             may_leave=may_leave,
             loses_wishes=loses_wishes,
@@ -162,8 +158,9 @@ class RepairDrafts:
         return Chains(self.trial, self.objective, self.replacement, lambda _: 0.0, self.refused)
 
     def of_rest(self, attempt: int) -> Extent:
-        """For those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
-        return Extent(shorter(self.passes // 2, 1 + attempt), _MOST_STAGES, ring=SOME_NODES)
+        """For those that are left beside the planned moves, in stages after those. Each attempt is a shorter search than those before."""
+        planned = max((move.stage for move in self.trial.planned.moves), default=0)
+        return Extent(shorter(self.passes // 2, 1 + attempt), planned + _MOST_STAGES, ring=SOME_NODES)
 
     def draft(self, wanting: Wanting, extent: Extent | None = None) -> RepairDraft:
         """What a search over these pods finds, by default before anything is planned."""
@@ -251,18 +248,15 @@ class _Problem:
                 pods=pods,
                 receives=np.ones(len(self._order), dtype=np.bool_),
                 leaving=self._leaving(),
-                early=self._extent.early,
                 stages=stages,
                 fault=_FAULT,
                 standing=conditions.standing(pods),
                 budgets=conditions.left,
                 most_aside=self._extent.most_aside,
             ),
-            most_looks=inf if self._extent.may_leave is None else passes * LOOKS_PER_PASS,
+            most_looks=passes * LOOKS_PER_PASS,
         )
         operator.search(passes)
-        if stages > self._extent.early:
-            operator.finish(passes * LOOKS_PER_PASS)
         found = operator.state.solution()
         moves: list[DraftedMove] = []
         aside: list[AsideTo] = []
@@ -322,17 +316,19 @@ class _Problem:
         """As it is to stand on a node."""
         return self._drafts.replacement(pod) if pod.node else pod
 
-    def _leaving(self) -> FloatArray:
-        """What the planned moves of the first stage leave, by row and node."""
-        leaving = np.zeros((len(self._names), len(self._order)))
-        some = self._extent.counts_on
-        for move in self._trial.planned.moves:
-            if some is not None and move.pod.uid not in some:
-                continue
-            if move.stage == 1 and self._conditions.places[move.source] >= 0:
+    def _leaving(self) -> list[FloatArray]:
+        """What the planned moves leave, by stage, row and node."""
+        planned, some, places = self._trial.planned.moves, self._extent.counts_on, self._conditions.places
+        most = max((move.stage for move in planned), default=0)
+        leaving = [
+            np.zeros((len(self._names), len(self._order))) for _ in range(min(most, self._extent.stages - 1))
+        ]
+        for move in planned:
+            counts = some is None or move.pod.uid in some
+            if counts and move.stage <= len(leaving) and places[move.source] >= 0:
                 for name in self._names:
                     row = self._conditions.row(name)
-                    leaving[row, self._conditions.places[move.source]] += held_amount(move.pod, name)
+                    leaving[move.stage - 1][row, places[move.source]] += held_amount(move.pod, name)
         return leaving
 
     def _best_first(self, pod: Pod, falls: Mapping[int, float]) -> list[int]:

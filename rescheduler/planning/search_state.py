@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeVar, cast
+from itertools import zip_longest
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -26,9 +27,6 @@ from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T", bound=Hashable)
-
-LATE: Final = 0.5
-"""What is repaired late counts so much."""
 
 
 class InTheWay(NamedTuple):
@@ -354,9 +352,7 @@ class SearchState:
         pod = self.pods[number]
         self.paid += sign * pod.cost
         if not pod.excess and pod.repairs:
-            self.repaired += (
-                sign * pod.repairs.get(node, 0.0) * (1.0 if stage <= self.problem.early else LATE)
-            )
+            self.repaired += sign * pod.repairs.get(node, 0.0)
         self._take_room(pod, node, stage, sign)
         for mark in pod.bears:
             self._marks.join(mark, node, sign)
@@ -417,8 +413,10 @@ def _view(row: FloatArray) -> memoryview[float]:
 
 def _left(problem: SearchProblem) -> list[FloatArray]:
     """By stage, what is left before anybody is moved."""
-    later = problem.free if problem.leaving is None else problem.free + problem.leaving
-    return [problem.free.copy(), *(later.copy() for _ in range(problem.stages - 1))]
+    left = [problem.free.copy()]
+    for _, leaving in zip_longest(range(1, problem.stages), problem.leaving, fillvalue=0.0):
+        left.append(left[-1] + leaving)
+    return left
 
 
 def table(each: Sequence[Amounts], rows: int, others: float) -> FloatArray:

@@ -49,6 +49,15 @@ def test_a_spread_with_an_empty_selector_keeps_nobody_where_he_stands(decide, ap
     assert steps(made) == [("o-0", "n2", []), ("w-0", "n1", ["o-0"])]
 
 
+def test_a_pod_goes_where_one_leaves_that_waits_for_others_itself(decide, app):
+    """So a plan that is carried out leaves nothing that the next one would find."""
+    _, *others = tight(app)
+    nodes = b.node("n0").label(kind="y"), b.node("n3")
+    v = app("v", ["n3"], lambda s: s.cpu("3").node_selector({"kind": "y"}))
+    made = decide(b.snapshot(*nodes, *others, v), "NodeAffinity")
+    assert steps(made) == [("o-0", "n2", []), ("w-0", "n1", ["o-0"]), ("v-0", "n0", ["w-0"])]
+
+
 def swap(*more, x="n1", y="n2"):
     """Two pods fill two nodes, and each would rather be where the other one is."""
     nodes = b.node("n1").cpu("4").label(disk="hdd"), b.node("n2").cpu("4").label(disk="ssd")
