@@ -33,6 +33,7 @@ from rescheduler.kube.errors import (
 )
 from rescheduler.kube.list_page import read_page
 from rescheduler.kube.retry import Retry
+from rescheduler.kube.store import namespace_of
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -116,7 +117,9 @@ def listed(
     path = resource.object_path(namespace, "") if namespace else resource.collection_path
     found = (one for page in api.list(path, query or {}) for one in read_page(page, decoder, kind).records)
     try:
-        return [one for one in found if isinstance(one, record)]
+        # A list that was restarted has some objects twice.
+        newest = {(namespace_of(one), one.name): one for one in found if isinstance(one, record)}
+        return list(newest.values())
     except RejectedError as error:
         selector = (query or {}).get("labelSelector")
         if selector is None or error.status != HTTPStatus.BAD_REQUEST:

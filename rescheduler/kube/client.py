@@ -23,6 +23,8 @@ from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 
 FIELD_MANAGER: Final = "rescheduler"
 PAGE_LIMIT: Final = 500
+RESTARTS: Final = 3
+"""Of one list: where tokens grow old while a page is read, another try ends like the one before."""
 DEFAULT_TIMEOUT_S: Final = 30.0
 TRIAL_TIMEOUT_S: Final = 10.0
 
@@ -71,10 +73,10 @@ class KubeApi:
     def list(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """The pages of a collection, one consistent version; each page is a List as JSON.
 
-        A page token that grew too old restarts the list from its first page: callers must take each
-        item as the newest of its name. No resource version is sent, so the answer is never stale.
+        A page token that grew too old restarts the list from its first page, ``RESTARTS`` times at most: callers must take
+        each item as the newest of its name. No resource version is sent, so the answer is never stale.
         """
-        token = ""
+        token, restarts = "", 0
         while True:
             page_query = {**(query or {}), "limit": str(PAGE_LIMIT)}
             if token:
@@ -82,9 +84,9 @@ class KubeApi:
             try:
                 body = self.get(path, page_query)
             except ExpiredError:
-                if not token:
+                if not token or restarts == RESTARTS:
                     raise
-                token = ""
+                token, restarts = "", restarts + 1
                 continue
             yield body
             token = page_token(body)

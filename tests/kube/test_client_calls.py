@@ -3,8 +3,9 @@ import json
 import pytest
 from tenacity import stop_before_delay
 
+from rescheduler.cli.clients import listed
 from rescheduler.kube.answers import NotAnApiServerError
-from rescheduler.kube.client import KubeApi, page_token
+from rescheduler.kube.client import RESTARTS, KubeApi, page_token
 from rescheduler.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -15,6 +16,8 @@ from rescheduler.kube.errors import (
 )
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import Node
 
 
 @pytest.fixture
@@ -50,6 +53,19 @@ def test_a_page_token_that_grew_too_old_restarts_the_list(api, refusal):
     client, sent = api(page(["a"], "t1"), refusal(410, "Expired"), page(["a", "b"]))
     assert len(list(client.list("/api/v1/pods"))) == 2
     assert "continue" not in sent[2].query
+
+
+def test_a_command_counts_no_object_of_a_restarted_list_twice(api, refusal):
+    client, _ = api(page(["a"], "t1"), refusal(410, "Expired"), page(["a", "b"]))
+    assert [node.name for node in listed(client, Kind.NODE, Node)] == ["a", "b"]
+
+
+def test_a_list_whose_page_tokens_are_always_too_old_ends(api, refusal):
+    first, expired = page(["a"], "t1"), refusal(410, "Expired")
+    client, sent = api(*[first, expired] * 10)
+    with pytest.raises(ExpiredError):
+        list(client.list("/api/v1/pods"))
+    assert len(sent) == 2 * (RESTARTS + 1)
 
 
 def test_410_on_the_first_page_is_an_error(api, refusal):
