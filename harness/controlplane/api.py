@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 
 import urllib3
 import yaml
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from rescheduler.kube.transport import Request, Response, Stream, TransportError
+from rescheduler.kube.transport import Request, Response, SilenceError, Stream, TransportError
 
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -82,6 +82,9 @@ class HttpStream:
         """Chunks as they arrive, until the server ends the stream or ``close`` is called."""
         try:
             yield from self._response.stream(amt=None, decode_content=True)
+        except ReadTimeoutError as error:
+            if not self._closed.is_set():
+                raise SilenceError(str(error)) from error
         except _BROKEN as error:
             if not self._closed.is_set():
                 raise TransportError(str(error)) from error
