@@ -15,13 +15,14 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
+from rescheduler.scheduling.plugin import FilterPlugin
 
 REASON = "not judged: dynamic resource allocation (spec.resourceClaims) is left out"
 CANNOT_FIT = "cannot fit resource"
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
-class DynamicResources:
+class DynamicResources(FilterPlugin):
     """Refuses what it cannot judge."""
 
     name: ClassVar[str] = "DynamicResources"

@@ -19,6 +19,7 @@ from rescheduler.scheduling.counts import Counts
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.matching import Matcher, matcher_of, parsed
 from rescheduler.scheduling.nodes import Column
+from rescheduler.scheduling.plugin import FilterPlugin
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -50,7 +51,7 @@ class _Terms(NamedTuple):
     """Why a selector cannot be parsed; "" if all can."""
 
 
-class InterPodAffinity:
+class InterPodAffinity(FilterPlugin):
     """Judges pods against pods."""
 
     name: ClassVar[str] = "InterPodAffinity"

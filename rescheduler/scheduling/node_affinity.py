@@ -17,7 +17,7 @@ from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.nodes import NODE_NAME_FIELD, NodeTable
-from rescheduler.scheduling.plugin import normalise
+from rescheduler.scheduling.plugin import FilterPlugin, normalise
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -25,7 +25,7 @@ REASON_CONFLICT = "pod affinity terms conflict"
 REASON_NARROWED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-class NodeAffinity:
+class NodeAffinity(FilterPlugin):
     """Judges node labels and names."""
 
     name: ClassVar[str] = "NodeAffinity"

@@ -10,17 +10,15 @@ from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
 from rescheduler.scheduling.occupancy import ANY_ADDRESS
+from rescheduler.scheduling.plugin import FilterPlugin
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
-class NodePorts:
+class NodePorts(FilterPlugin):
     """Judges host ports."""
 
     name: ClassVar[str] = "NodePorts"
-
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Never refuses everywhere."""
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """Nodes on which every wanted port is free."""

@@ -22,18 +22,16 @@ from rescheduler.scheduling.framework import (
     Profile,
     Refusal,
 )
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.resource_scores import allocation_score
 
 TOO_MANY_PODS = "Too many pods"
 
 
-class NodeResourcesFit:
+class NodeResourcesFit(FilterPlugin):
     """Judges resources."""
 
     name: ClassVar[str] = "NodeResourcesFit"
-
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Never refuses everywhere."""
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray:
         """Nodes with room for one more pod and for every requested amount."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from rescheduler.model.records import Taint, TaintEffect
-from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, Refusal
+from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.taint_toleration import tolerates
 
 REASON = "node(s) were unschedulable"
@@ -16,27 +16,14 @@ TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHE
 """What the node lifecycle controller puts on a cordoned node at once."""
 
 
-class NodeUnschedulable:
+class NodeUnschedulable(FilterPlugin):
     """Judges ``spec.unschedulable``."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Never refuses everywhere."""
+    reason: ClassVar[str] = REASON
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """Nodes that are not cordoned, or all where the pod tolerates it."""
         if tolerates(ask.kind.spec.tolerations, TAINT):
             return None
         return cluster.nodes.schedulable
-
-    def refusals(
-        self,
-        ask: Ask,
-        cluster: Cluster,
-        node: int,
-        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
-    ) -> tuple[Refusal, ...]:
-        """The one reason, unresolvable."""
-        mask = self.mask(ask, cluster)
-        return () if mask is None or mask[node] else (Refusal(self.name, REASON, unresolvable=True),)

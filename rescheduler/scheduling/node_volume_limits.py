@@ -16,6 +16,7 @@ from rescheduler.model.storage_records import CSINode, PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.volume_claims import claim_key, foreign, not_found
 
 EXCEEDED = "node(s) exceed max volume count"
@@ -35,13 +36,10 @@ class Attached(NamedTuple):
     """Why that cannot be said."""
 
 
-class NodeVolumeLimits:
+class NodeVolumeLimits(FilterPlugin):
     """Judges attach limits."""
 
     name: ClassVar[str] = _NAME
-
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Never refuses everywhere."""
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """Nodes that can attach the pod's volumes. Nodes to which nothing is attached are alike."""

@@ -22,24 +22,31 @@ from rescheduler.scheduling.framework import (
 )
 
 
-class FilterPlugin(Protocol):
-    """PreFilter and Filter of one plugin."""
+class FilterPlugin:
+    """PreFilter and Filter of one plugin. What a plugin does not say of itself: it refuses no pod everywhere, and a node for one reason."""
 
     name: ClassVar[str]
+    reason: ClassVar[str] = ""
+    """Of every node that its mask leaves out, whatever pods leave it."""
 
-    def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
+    def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:  # noqa: ARG002 -- for those that refuse so
         """Why PreFilter refuses the pod on every node; None if it does not."""
-        ...
+        return None
 
-    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
+    def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:  # noqa: ARG002 -- for those that judge nodes
         """Nodes that pass; None if the plugin has nothing to say about the pod."""
-        ...
+        return None
 
     def refusals(
-        self, ask: Ask, cluster: Cluster, node: int, nominated: Sequence[Nominated] = ()
+        self,
+        ask: Ask,
+        cluster: Cluster,
+        node: int,
+        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- for those to which pods matter
     ) -> tuple[Refusal, ...]:
         """Why one node is refused, with ``nominated`` pods counted there; empty if it passes."""
-        ...
+        mask = self.mask(ask, cluster)
+        return () if mask is None or mask[node] else (Refusal(self.name, self.reason, unresolvable=True),)
 
 
 class ScorePlugin(Protocol):

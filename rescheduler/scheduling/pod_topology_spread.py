@@ -20,6 +20,7 @@ from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, R
 from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.node_affinity import required_mask
 from rescheduler.scheduling.nodes import Column, NodeTable
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.spread_score import SoftConstraint, spread_score
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
@@ -45,7 +46,7 @@ class _Hard(NamedTuple):
     self_match: int
 
 
-class PodTopologySpread:
+class PodTopologySpread(FilterPlugin):
     """Judges how evenly pods spread."""
 
     name: ClassVar[str] = "PodTopologySpread"

@@ -15,16 +15,14 @@ from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
 from rescheduler.scheduling.node_affinity import NodeAffinity
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread, malformed
 
 
-class PreScore:
+class PreScore(FilterPlugin):
     """Judges whether the pod can be scored."""
 
     name: ClassVar[str] = "PreScore"
-
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Comes after all filters, so it never refuses before them."""
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """No node if the pod cannot be scored."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import Refusal
+from rescheduler.scheduling.plugin import FilterPlugin
 
 
-class SchedulingGates:
+class SchedulingGates(FilterPlugin):
     """Judges ``spec.schedulingGates``."""
 
     name: ClassVar[str] = "SchedulingGates"
@@ -22,16 +22,3 @@ class SchedulingGates:
             return None
         reason = f"waiting for scheduling gates: [{' '.join(gates)}]"
         return Refusal(self.name, reason, unresolvable=True)
-
-    def mask(self, ask: Ask, cluster: Cluster) -> None:
-        """Nothing to say of single nodes."""
-
-    def refusals(
-        self,
-        ask: Ask,  # noqa: ARG002 -- the plugin protocol
-        cluster: Cluster,  # noqa: ARG002 -- the plugin protocol
-        node: int,  # noqa: ARG002 -- the plugin protocol
-        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- the plugin protocol
-    ) -> tuple[Refusal, ...]:
-        """Nothing to say of single nodes."""
-        return ()

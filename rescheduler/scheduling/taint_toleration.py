@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from rescheduler.model.records import Taint, TaintEffect, Toleration
-from rescheduler.scheduling.classes import Ask, Nominated
+from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.scheduling.plugin import normalise
+from rescheduler.scheduling.plugin import FilterPlugin, normalise
 
 REASON = "node(s) had untolerated taint(s)"
 _HARD = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 _PREFER = TaintEffect.PREFER_NO_SCHEDULE
 
 
-class TaintToleration:
+class TaintToleration(FilterPlugin):
     """Judges taints against tolerations."""
 
     name: ClassVar[str] = "TaintToleration"
-
-    def everywhere(self, ask: Ask, cluster: Cluster) -> None:
-        """Never refuses everywhere."""
+    reason: ClassVar[str] = REASON
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray:
         """Nodes without an untolerated NoSchedule or NoExecute taint."""
         return hard_taints_tolerated(ask.kind.spec.tolerations, cluster.nodes)
-
-    def refusals(
-        self,
-        ask: Ask,
-        cluster: Cluster,
-        node: int,
-        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
-    ) -> tuple[Refusal, ...]:
-        """The one reason, unresolvable."""
-        if self.mask(ask, cluster)[node]:
-            return ()
-        return (Refusal(self.name, REASON, unresolvable=True),)
 
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
         """Fewer untolerated PreferNoSchedule taints score higher."""

@@ -16,6 +16,7 @@ from rescheduler.model.storage_records import PersistentVolume
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.resource_scores import broken_line
 from rescheduler.scheduling.volume_claims import PodClaims, pod_claims
 from rescheduler.scheduling.volume_matching import Binding, Provisioning, bind_on, provisioned_on
@@ -26,7 +27,7 @@ NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-class VolumeBinding:
+class VolumeBinding(FilterPlugin):
     """Judges claims."""
 
     name: ClassVar[str] = "VolumeBinding"

@@ -17,6 +17,7 @@ from rescheduler.model.storage_records import PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.volume_claims import not_found
 
 ACCESS_MODE: Final = "ReadWriteOncePod"
@@ -28,7 +29,7 @@ READ_WRITE_ONCE_POD = (
 _DISKS = frozenset({VolumeKind.GCE, VolumeKind.AWS, VolumeKind.ISCSI, VolumeKind.RBD})
 
 
-class VolumeRestrictions:
+class VolumeRestrictions(FilterPlugin):
     """Judges disks and ReadWriteOncePod claims."""
 
     name: ClassVar[str] = "VolumeRestrictions"

@@ -6,17 +6,17 @@ underscores. Claims of ephemeral volumes are not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from rescheduler.model.pod_volumes import VolumeKind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import Operator, Requirement
 from rescheduler.model.storage_records import PersistentVolume, PersistentVolumeClaim
-from rescheduler.scheduling.classes import Ask, Nominated, PodClass
+from rescheduler.scheduling.classes import Ask, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
 from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.volume_claims import not_found
 
 REASON = "node(s) had no available volume zone"
@@ -36,10 +36,11 @@ class _Places(NamedTuple):
     """Why that cannot be said; "" if it can."""
 
 
-class VolumeZone:
+class VolumeZone(FilterPlugin):
     """Judges zones of volumes."""
 
     name: ClassVar[str] = "VolumeZone"
+    reason: ClassVar[str] = REASON
 
     def everywhere(self, ask: Ask, cluster: Cluster) -> Refusal | None:
         """Refuses a pod whose claim or volume does not exist, or will never be bound."""
@@ -49,17 +50,6 @@ class VolumeZone:
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """Nodes in the zones of all bound volumes."""
         return _places(ask.kind, cluster).mask
-
-    def refusals(
-        self,
-        ask: Ask,
-        cluster: Cluster,
-        node: int,
-        nominated: Sequence[Nominated] = (),  # noqa: ARG002 -- pods do not matter to it
-    ) -> tuple[Refusal, ...]:
-        """The one reason, unresolvable."""
-        mask = self.mask(ask, cluster)
-        return () if mask is None or mask[node] else (Refusal(self.name, REASON, unresolvable=True),)
 
 
 def _places(kind: PodClass, cluster: Cluster) -> _Places:
