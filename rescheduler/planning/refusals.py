@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from rescheduler.model.names import ANNOTATION_COOLDOWN, DESCHEDULER_PREFER_NO_EVICTION
@@ -161,23 +162,28 @@ class Refusals:
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
             return [(self.of_pod(pod, batch.policy, batch.gain, batch.tier), (pod,)) for pod in pods]
-        # Pods of a class differ in what their disruption costs, and in what the eviction subresource looks at.
-        alike: dict[tuple[bool, _State], list[Pod]] = {}
-        now_s = self._snapshot.taken_at_s
-        for pod in pods:
-            alike.setdefault((pod.phase is PodPhase.PENDING, _state(pod, now_s)), []).append(pod)
+        alike = self._alike(batch.kind, pods)
         free = self._free(batch.kind, judged)
         if free is None:
-            return [
-                (self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()
-            ]
+            return [(self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for _, some in alike]
         answers: list[tuple[Blocked | None, Sequence[Pod]]] = []
-        for (_, state), some in alike.items():
+        for state, some in alike:
             lasting = free.get(state)
             if lasting is None:
                 lasting = free[state] = _Lasting(None, self.least_gain(some[0]))
             answers.append((self._first(some[0], lasting, batch.policy, batch.gain, batch.tier), some))
         return answers
+
+    def _alike(self, kind: PodClass, pods: Sequence[Pod]) -> Sequence[tuple[_State, Sequence[Pod]]]:
+        """These pods of a class by what their disruption costs, and what the eviction subresource looks at."""
+        now_s = self._snapshot.taken_at_s
+        since_s = kind.memo.of(_State, kind.version, lambda: _alike_since(kind.pods))
+        if now_s >= since_s:
+            return [(_state(pods[0], now_s), pods)]
+        alike: dict[tuple[bool, _State], list[Pod]] = {}
+        for pod in pods:
+            alike.setdefault((pod.phase is PodPhase.PENDING, _state(pod, now_s)), []).append(pod)
+        return [(state, some) for (_, state), some in alike.items()]
 
     def _free(self, kind: PodClass, judged: _Judged) -> dict[_State, _Lasting] | None:
         """What is known of the pods of a class of which all are judged alike, if nothing protects them."""
@@ -279,6 +285,13 @@ def _state(pod: Pod, now_s: float) -> _State:
     took_s = pod.ready_since_s - pod.created_at_s
     minutes = min(_SLOW_MINUTES, int(took_s) // 60) if 0.0 < took_s <= _LONGEST_START_S else 0
     return _READY[0.0 <= now_s - pod.ready_since_s < _YOUNG_S][minutes]
+
+
+def _alike_since(pods: Sequence[Pod]) -> float:
+    """From when on all these pods have one phase and state, which time does not change any more; infinite: never."""
+    since_s = max([pod.ready_since_s + _YOUNG_S for pod in pods if pod.ready], default=-inf)
+    each = {(pod.phase is PodPhase.PENDING, _state(pod, inf)) for pod in pods}
+    return since_s if len(each) == 1 else inf
 
 
 def _too_small(gain: float, lasting: _Lasting) -> Blocked:

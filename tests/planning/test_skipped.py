@@ -9,7 +9,7 @@ import pytest
 from harness import builders as b
 from rescheduler.model.names import ANNOTATION_EVICT, POD_GROUP_LABELS
 from rescheduler.model.selectors import LabelSet
-from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.limits import Limits, PlanningInputs, disruption_weight
 from rescheduler.planning.planner import decide, plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
@@ -81,6 +81,28 @@ def test_counts_of_a_second_decision_are_those_of_a_first_one(kinds):
     assert found == anew.skipped.tally()
     assert found.reasons == Counter((s.reason, s.blocked_by) for s in again.plan().skipped)
     assert (found == first) is (not kinds)
+
+
+@pytest.mark.parametrize("young", [0, 1, 3])
+def test_pods_of_a_class_are_counted_by_what_their_moves_cost_at_that_time(young):
+    weight = disruption_weight(0.5)
+    inputs = PlanningInputs(
+        limits=Limits(moves_at_once=0, minimum_gain=0.8 - 0.08 * weight)
+    )  # only young ones
+    policies = [REGISTRY["NodeTaints"].build(REGISTRY["NodeTaints"].args())]
+    snapshot = cluster()
+    now_s = snapshot.taken_at_s
+    pods = dict(snapshot.pods)
+    for number, (key, pod) in enumerate(sorted(pods.items())):
+        ready_since_s = now_s - (590 if number % 6 < 2 * young else 9000)
+        pods[key] = msgspec.structs.replace(pod, ready_since_s=ready_since_s).with_state(ready=True)
+    snapshot = dataclasses.replace(snapshot, pods=pods, budgets={})
+    state = SchedulingState(snapshot)
+    for passed_s, worth in ((0.0, 2 * young), (20.0, 0), (-8000.0, 0)):
+        later = dataclasses.replace(snapshot, taken_at_s=now_s + passed_s)
+        found = decide(later, policies, inputs, state).skipped.tally().reasons
+        assert found["GainTooSmall", "minimumGain"] == 6 - worth
+        assert found["LimitMovesAtOnce", "limits.movesAtOnce"] == worth
 
 
 def test_what_was_left_is_told_with_its_reason():
