@@ -281,7 +281,7 @@ class Conditions:
             codes, counts = self._trial.view.nodes.column(ZONE).code_list, Counter[int]()
             for node, number in replicas.items():
                 counts[codes[node]] += number
-            valid = np.unique(self.zones[self.zones >= 0]).tolist()
+            valid = np.flatnonzero(np.bincount(self.zones[self.zones >= 0])).tolist()
             each = [counts[zone] for zone in range(max(valid, default=-1) + 1)]
             skew = max(each, default=0) - min((each[zone] for zone in valid), default=0)
             spread = (Spread(self.zones, each, valid, max(1, skew)),)

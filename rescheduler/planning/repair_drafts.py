@@ -223,9 +223,11 @@ class _Problem:
             for uid, falls in found.items()
         }
         self._pods = self._taking_part(near)
-        self._needs = {pod.uid: dict(self._trial.needs(self._coming(pod))) for pod in self._pods}
+        self._replacements = {pod.uid: self._coming(pod) for pod in self._pods}
+        requests = {pod.spec.requests: pod for pod in self._replacements.values()}
+        self._needs = [dict(self._trial.needs(pod)) for pod in requests.values()]
         self._costs = self._ranks() if extent.may_leave is not None else {}
-        self._names = sorted({name for needs in self._needs.values() for name in needs})
+        self._names = sorted({name for needs in self._needs for name in needs})
         self._order = self._nodes(near)
         """Nodes that take part, by name."""
         self._conditions = Conditions(
@@ -369,7 +371,7 @@ class _Problem:
         for name in self._names:
             whole = state.allocatable(name)
             left = whole - state.requested(name) - self._trial.planned.departed(name)
-            roomy &= left >= min(needs.get(name, 0) for needs in self._needs.values())
+            roomy &= left >= min(needs.get(name, 0) for needs in self._needs)
             room = np.minimum(room, left / np.maximum(whole, 1))
         some = np.flatnonzero(roomy)
         ranks = self._trial.view.nodes.ranks
@@ -421,7 +423,7 @@ class _Problem:
         return trial.view.memo.of((RepairDrafts, alike), trial.version, find)[1]
 
     def _movable(self, pod: Pod) -> MovablePod:
-        replacement = self._coming(pod)
+        replacement = self._replacements[pod.uid]
         falls = self._falls.get(pod.uid, {})
         owner = pod.controller.uid if pod.controller is not None else ""
         policy = self._wanting[pod.uid][0].name if pod.uid in self._wanting else ""

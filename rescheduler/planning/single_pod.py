@@ -321,7 +321,7 @@ def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
     if result.everywhere is not None:
         return f"0/{total} nodes are available: {result.everywhere.reason}"
     parts: list[str] = []
-    for code in np.unique(result.refused_by[result.refused_by >= 0]).tolist():
+    for code in np.flatnonzero(np.bincount(result.refused_by[result.refused_by >= 0])).tolist():
         refused = np.flatnonzero(result.refused_by == code)
         reasons = state.refusals(pod, state.node_names[int(refused[0])], result)
         words = ", ".join(refusal.reason for refusal in reasons)

@@ -120,7 +120,7 @@ class PolicyView:
         """Which of the pods in these rows of ``columns`` may be moved; asked once for each class where that is enough."""
         columns = self.columns
         kinds = columns.kinds[rows]
-        present = np.unique(kinds)
+        present = np.flatnonzero(np.bincount(kinds))
         answers = [self.movable_class(columns.classes[kind]) for kind in present.tolist()]
         # Of most classes either all pods may be moved or none; only where they differ is each pod asked.
         table = np.zeros(len(columns.classes), dtype=np.bool_)
