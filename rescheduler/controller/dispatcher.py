@@ -30,7 +30,8 @@ from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.model.room_pod import home_of
+from rescheduler.model.room_pod import home_of, home_of_owners
+from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.snapshot import Snapshot
 
 FRESH_S: Final = 2.0
@@ -280,9 +281,12 @@ class Dispatcher:
 
 
 def _home_of(machine: ObjectKey, snapshot: Snapshot) -> str:
-    """The namespace for whose pods a Reservation or a move is; "" for other machines, and for several namespaces."""
+    """The namespace for whose pods a Reservation, a window or a move is; "" for other machines, and for several namespaces."""
     if machine in snapshot.migrations:
         return machine.namespace
+    if machine.namespace == ReservationWindow.__name__:
+        window = snapshot.windows.get(machine.name)
+        return home_of_owners(window.owners) if window is not None else ""
     reservation = None if machine.namespace else snapshot.reservations.get(machine.name)
     return home_of(reservation) if reservation is not None else ""
 

@@ -6,12 +6,13 @@ Reservations, and all pods where room is gathered or given back. What is remembe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from rescheduler.calls.call import AnyCall
+from rescheduler.calls.call import AnyCall, Call
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
 from rescheduler.coordination.index import RoundIndex
@@ -19,6 +20,7 @@ from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
+from rescheduler.model.room_pod import home_of, home_of_owners
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.reservation_lifecycle import FINISHED
@@ -27,7 +29,7 @@ from rescheduler.room_sets.head_rooms import ObservedHeadRoom, entitled
 from rescheduler.room_sets.node_forecast import Seen, forecast
 from rescheduler.room_sets.node_use import NodeUse, PlacedPods
 from rescheduler.room_sets.places import Outlook
-from rescheduler.room_sets.rooms import RoomSetStep, children_of
+from rescheduler.room_sets.rooms import MOST_AT_ONCE, RoomSetStep, children_of, waits_for_share
 from rescheduler.room_sets.windows import (
     LOOKS_ELSEWHERE_S,
     ObservedWindow,
@@ -82,7 +84,10 @@ class RoomSetKeeper(Looks):
             ),
             look.now_s,
         )
-        return self._to_do(decided)
+        create = look.may_create(window, decided.create)
+        if len(create) < len(decided.create):
+            self.wake(look.now_s + BETWEEN_LOOKS_S)
+        return self._to_do(decided._replace(create=create))
 
     def _head_room(self, look: _Look, head_room: HeadRoom) -> Sequence[AnyCall]:
         self._given = {uid: at_s for uid, at_s in self._given.items() if 0 <= look.now_s - at_s < _FORGETS_S}
@@ -123,6 +128,24 @@ class _Look:
         self.nodes_visited = 0
         self.children = children_of(self.snapshot.reservations.values())
         self.taken = frozenset(self.snapshot.reservations)
+        made = [child for rooms in self.children.values() for child in rooms]
+        self._unseen = Counter(home_of(room) for room in made if not room.status.conditions)
+        """Rooms of windows and HeadRooms that nobody has looked at yet, by the namespace that they are for."""
+        self._full = {home_of(room) for room in made if waits_for_share(room)}
+        """Namespaces that may hold no more."""
+
+    def may_create(self, window: ReservationWindow, create: tuple[Call, ...]) -> tuple[Call, ...]:
+        """As many of these rooms as are soon looked at; of a namespace whose share is used up one, which says so.
+
+        Else many windows of one namespace would have thousands of rooms, before the first is found to be beyond the share.
+        """
+        home = home_of_owners(owners_of(window))
+        most = MOST_AT_ONCE - self._unseen[home]
+        if home in self._full:
+            most = 0 if self.children.get(window.uid) else 1
+        allowed = create[: max(0, most)]
+        self._unseen[home] += len(allowed)
+        return allowed
 
     @property
     def use(self) -> NodeUse:

@@ -9,7 +9,7 @@ write those annotations and that status, and mark a PodMigration as planned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -24,7 +24,7 @@ from rescheduler.model.names import (
 from rescheduler.model.own_objects import Condition, condition, seconds_of
 from rescheduler.model.pod_volumes import PodVolume, VolumeKind
 from rescheduler.model.records import ObjectKey, Pod, PodSpec, PriorityClass
-from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
+from rescheduler.model.reservation import MakingRoom, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 _MARK: Final = "+"
@@ -74,8 +74,12 @@ def priority_of_pods(template: PodSpec, classes: Mapping[str, PriorityClass]) ->
 
 def namespaces_of(reservation: Reservation) -> frozenset[str]:
     """Every namespace that one of its owners names, wherever it stands; "" if one names none."""
+    return _namespaces(reservation.owners)
+
+
+def _namespaces(owners: Iterable[ReservationOwner]) -> frozenset[str]:
     found: set[str] = set()
-    for owner in reservation.owners:
+    for owner in owners:
         named = {ref.namespace for ref in (owner.object, owner.controller) if ref is not None}
         found |= named - {""} or {""}
     return frozenset(found)
@@ -83,7 +87,12 @@ def namespaces_of(reservation: Reservation) -> frozenset[str]:
 
 def home_of(reservation: Reservation) -> str:
     """The one namespace that all its owners are confined to; "" if they name several, or one names none."""
-    found = namespaces_of(reservation)
+    return home_of_owners(reservation.owners)
+
+
+def home_of_owners(owners: Iterable[ReservationOwner]) -> str:
+    """The same of owners that rooms will have."""
+    found = _namespaces(owners)
     return next(iter(found)) if len(found) == 1 else ""
 
 

@@ -253,8 +253,13 @@ def told_of(
 
 def beyond_share(child: Child) -> bool:
     """True while its namespace may hold no more. Then no further one is created: it would wait, too."""
-    told = condition(child.room.status.conditions, CONDITION_SCHEDULED)
-    waits = child.room.status.phase is ReservationPhase.PENDING
+    return waits_for_share(child.room)
+
+
+def waits_for_share(room: Reservation) -> bool:
+    """The same of a Reservation."""
+    told = condition(room.status.conditions, CONDITION_SCHEDULED)
+    waits = room.status.phase is ReservationPhase.PENDING
     return waits and told is not None and told.reason == ReservationReason.BEYOND_QUOTA
 
 

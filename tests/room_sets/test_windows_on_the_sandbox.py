@@ -2,9 +2,11 @@
 
 from window_scene import HEAD_ROOM, NODE, OWNERS, WINDOW, WindowScene, template
 
+from harness.histories.program import QUIET
 from kube_sandbox.controllers.unstructured import POD, annotations_of, spec, status
 from rescheduler.model.names import LABEL_PLACEHOLDER, MAXIMUM_RUNTIME
 from rescheduler.room_sets import windows
+from rescheduler.room_sets.rooms import MOST_AT_ONCE
 
 
 def labels_of(obj):
@@ -274,3 +276,19 @@ def test_a_window_of_which_the_controller_crashes_stops_no_other(monkeypatch):
     assert set(scene.program.events.damaged) == {"a step of ReservationWindow crashed"}
     monkeypatch.undo()
     scene.until(lambda: scene.phase("broken") == "Open", 60)
+
+
+SHARE = QUIET + b'reservations: {shares: {"*": {reservations: 20}}}\n'
+
+
+def test_many_windows_of_one_namespace_make_hardly_more_rooms_than_its_share():
+    """Each asks for as many as it may. Before the first room is found to be beyond the share, all would have made theirs."""
+    scene = WindowScene(document=SHARE)
+    names = [f"w{number}" for number in range(8)]
+    for name in names:
+        scene.window(name, template=template("10m"), podNumToReserve=256, startReserveAgo="24h")
+    scene.advance(60.0)
+    assert 20 <= len(scene.rooms()) <= 20 + MOST_AT_ONCE + len(names)
+    assert len(scene.live()) == len(scene.rooms())
+    told = {label for room in scene.rooms() if (label := room["metadata"]["ownerReferences"][0]["name"])}
+    assert told == set(names), "each has a room that says why there are no more"
