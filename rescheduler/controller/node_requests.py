@@ -16,7 +16,6 @@ from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import say_unschedulable, withdraw_request
 from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
-from rescheduler.coordination.assumed import hypothetical_pod
 from rescheduler.coordination.node_requests import (
     SETTLED_S,
     Asking,
@@ -35,6 +34,7 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.node_autoscaler import may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import hypothetical_pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.node_request import key_of, request_key, request_node
 from rescheduler.reservations.quota import AskedNodes

@@ -6,31 +6,19 @@ their replacements. kube-scheduler sees the placeholders now and the pods later,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from rescheduler.migrations.migration_lifecycle import FINISHED
+from rescheduler.coordination.moves_under_way import MoveUnderWay
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.placeholder_rules import HOLDER_APART, PLUGIN, PlaceholderRules, both
-from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
-from rescheduler.reservations.template import name_of_reservation
 from rescheduler.scheduling.framework import BoolArray, Refusal
 from rescheduler.scheduling.state import SchedulingState
-
-
-class Coming(NamedTuple):
-    """A move under way."""
-
-    old: Pod
-    replacement: Pod
-    node: int
-    room: str
-    """Name of its Reservation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +31,7 @@ class Holders:
     """Name of each placeholder that stands or is on its way, with its node."""
     assumed: Mapping[str, Pod]
     """Rooms that were chosen and have no placeholder yet, by who asked; it grows with each choice."""
-    coming: tuple[Coming, ...]
+    coming: tuple[MoveUnderWay, ...]
     """Replacements that mind placeholders, of moves under way."""
 
     def for_room(self, reservation: Reservation, pod: Pod) -> BoolArray | None:
@@ -51,14 +39,16 @@ class Holders:
         if not reservation.allocate_once and self.rules.shunned(pod):
             return ~self.state.cluster.nodes.all  # the rest of the room would keep its own pods out
         own = placeholder_name(reservation)
-        coming = [(one.replacement, one.node) for one in self.coming if one.room != reservation.name]
+        index = self.state.node_index
+        coming = [(one.replacement, index[one.node]) for one in self.coming if one.room != reservation.name]
         return both(self.rules.takes_holder(coming), self._apart(pod, own, reservation.name))
 
     def for_move(self, pod: Pod, replacement: Pod, room: str = "") -> BoolArray | None:
         """Where the placeholder for a replacement and it itself are let in while the old pod stands; None: everywhere."""
-        others = [(one.replacement, one.node) for one in self.coming if one.old.uid != pod.uid]
-        if pod.node in self.state.node_index:
-            others.append((pod, self.state.node_index[pod.node]))
+        index = self.state.node_index
+        others = [(one.replacement, index[one.node]) for one in self.coming if one.pod.uid != pod.uid]
+        if pod.node in index:
+            others.append((pod, index[pod.node]))
         return both(self.rules.takes_holder(others), self._apart(replacement, "", pod.uid, room))
 
     def move_refusal(
@@ -91,25 +81,29 @@ class Holders:
 
 
 def holders_of(
-    state: SchedulingState, replacements: Replacements, namespace: str, assumed: Mapping[str, Pod]
+    state: SchedulingState,
+    snapshot: Snapshot,
+    namespace: str,
+    assumed: Mapping[str, Pod],
+    moves: Iterable[MoveUnderWay],
 ) -> Holders:
     """The placeholders of the snapshot, and the moves that are under way in it. ``namespace``: that of placeholders."""
-    snapshot, index = replacements.snapshot, state.node_index
-    rules = PlaceholderRules(state, namespace)
+    index, rules = state.node_index, PlaceholderRules(state, namespace)
     placed: list[tuple[str, int]] = []
     for reservation in snapshot.reservations.values():
         holder = snapshot.pods.get(ObjectKey(namespace, placeholder_name(reservation)))
         node = (holder.node or pinned_node(holder)) if holder is not None and not holder.terminal else ""
         if holder is not None and LABEL_PLACEHOLDER in holder.labels and node in index:
             placed.append((holder.name, index[node]))
-    coming: list[Coming] = []
-    for move in snapshot.migrations.values():
-        status = move.status
-        if status.phase in FINISHED or status.mode is MoveMode.START_FIRST or status.node_name not in index:
-            continue
-        old = snapshot.pods.get(ObjectKey(move.namespace, move.pod_name))
-        replacement = replacements.of(old).pod if old is not None and old.spec.pod_anti_affinity else None
-        if old is not None and replacement is not None and rules.shunned(replacement):
-            room = name_of_reservation(move)
-            coming.append(Coming(old, replacement, index[status.node_name], room))
-    return Holders(rules, state, tuple(placed), assumed, tuple(coming))
+    minding = (one for one in moves if one.node in index and rules.shunned(one.replacement))
+    coming = tuple(one for one in minding if one.migration.status.mode is not MoveMode.START_FIRST)
+    return Holders(rules, state, tuple(placed), assumed, coming)
+
+
+def or_apart(
+    state: SchedulingState, held: BoolArray | None, taken: Callable[[str], str]
+) -> Callable[[str], str]:
+    """Why a node that fits is none: the rules of placeholders (``held``), or another reason."""
+    if held is None:
+        return taken
+    return lambda node: taken(node) if held[state.node_index[node]] else f"node/{node}: {HOLDER_APART}"

@@ -5,16 +5,17 @@ A claimant in hand-over is counted on its target as if it were bound: the schedu
 priority, and a new placeholder on that node would take the room (4 of 5 moves were lost in this way). Assumed rooms are
 counted, too: those chosen in this round, written a moment ago, or not bound by the scheduler yet. The placeholder of a
 Reservation that users created is counted as the pod that will use it, with its labels, so that rooms obey the
-anti-affinity and spread constraints of their pods. All trial changes are rolled back before an answer is returned.
+anti-affinity and spread constraints of their pods. That of a move holds room only: whoever is placed beside it must fit whether
+the old pod and the replacement of that move are there or not. All trial changes are rolled back before an answer is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -23,23 +24,29 @@ from rescheduler.coordination.assumed import (
     NOTHING_WRITTEN,
     Written,
     assumed_rooms,
-    hypothetical_pod,
     in_hand_over,
-    intent_shown_s,
-    keeps_its_distance,
-    leaving,
 )
-from rescheduler.coordination.holders_apart import Holders, holders_of
+from rescheduler.coordination.holders_apart import Holders, holders_of, or_apart
 from rescheduler.coordination.key_stores import avoided_by
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
+from rescheduler.coordination.moves_under_way import (
+    IntentOf,
+    MovesUnderWay,
+    intent_shown_s,
+    room_of_replacement,
+)
 from rescheduler.coordination.open_domains import open_domains
 from rescheduler.coordination.protection import Protection, movable_by_nature
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
-from rescheduler.model.migration import PodMigration
-from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.room_pod import pod_of_room, priority_of_pods
+from rescheduler.model.room_of_move import made_for
+from rescheduler.model.room_pod import (
+    hypothetical_pod,
+    keeps_its_distance,
+    pod_of_room,
+    priority_of_pods,
+)
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.placeholder_rules import HOLDER_APART
@@ -56,13 +63,12 @@ from rescheduler.planning.single_pod import (
     take_off,
     weightless,
 )
+from rescheduler.planning.transient_pods import TransientPods
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.handover import as_released
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.scheduling.framework import BoolArray, Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
-
-_NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,10 +84,11 @@ class Placement:
     _replacements: Replacements = field(default_factory=lambda: Replacements(Snapshot(taken_at_s=0.0)))
     _state: SchedulingState | None = None
     _written: Written = field(default_factory=dict)
-    _intent_s: Callable[[PodMigration], float] = intent_shown_s
+    _intent_s: IntentOf = intent_shown_s
     _behind: bool = True
     _assumed: dict[str, Pod] = field(default_factory=dict)
     """Name of a Reservation, or uid of a pod that is moved -> the pod that stands for its assumed room in the state."""
+    _moves: MovesUnderWay | None = None
     _claimants: list[Pod] = field(default_factory=list)
     """Claimants in hand-over, as they are placed in the state."""
     _hypothetical: dict[str, Pod] = field(default_factory=dict)
@@ -93,9 +100,9 @@ class Placement:
         self,
         replacements: Replacements,
         written: Written = NOTHING_WRITTEN,
-        intent_s: Callable[[PodMigration], float] = intent_shown_s,
+        intent_s: IntentOf = intent_shown_s,
     ) -> None:
-        """A new round, to whose snapshot ``written`` is still to be added, and what ``intent_s`` tells (``assumed.leaving``).
+        """A new round, to whose snapshot ``written`` is still to be added, and what ``intent_s`` tells (``MovesUnderWay``).
 
         The state is updated only at the first question, which many rounds do not have.
         """
@@ -115,18 +122,27 @@ class Placement:
         with self._trial(reservation.name) as state:
             self._take_off(state, self._placeholder(reservation))
             held = self._holder_rules(state).for_room(reservation, pod)
-            choice = self._room(reservation, state, pod, held)
+            with self._under_way(pod, None, reservation.name) as passing:
+                # The move that it was made for has looked at this already.
+                under_way = None if made_for(reservation) else passing
+                choice = self._room(reservation, state, pod, held, under_way)
         if choice.node and choice.node != waits_on:
             self._take(reservation.name, pod, choice.node)
         return choice
 
     def _room(
-        self, reservation: Reservation, state: SchedulingState, pod: Pod, held: BoolArray | None
+        self,
+        reservation: Reservation,
+        state: SchedulingState,
+        pod: Pod,
+        held: BoolArray | None,
+        under_way: TransientPods | None,
     ) -> Choice:
         named, waits = reservation.template_node, reservation.pre_allocation
+        snapshot = self._replacements.snapshot
         taken = partial(self._taken_from_room, reservation, state)
         if named:
-            refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
+            refusal = pod_refusal(state, weightless(pod) if waits else pod, named, under_way)
             if refusal is not None:
                 return Choice(message=f"node/{named}: {refusal.reason}")
             if held is not None and not waits and not held[state.node_index[named]]:
@@ -134,19 +150,12 @@ class Placement:
             higher = "" if waits else taken(named)
             if higher:
                 return Choice(message=higher)
-            return self._preallocated(state, pod, named) if waits else Choice(node=named)
-        snapshot = self._replacements.snapshot
-        unfit = _or_apart(state, held, taken)
-        choice = choose_room(state, pod, partial(avoided_by, reservation, snapshot), unfit)
+            return choose_preallocation(state, snapshot, pod, named) if waits else Choice(node=named)
+        unfit = or_apart(state, held, taken)
+        choice = choose_room(state, pod, partial(avoided_by, reservation, snapshot), unfit, under_way)
         if choice.node or not waits:
             return choice
-        return self._preallocated(state, pod, "")
-
-    def _preallocated(self, state: SchedulingState, pod: Pod, only: str) -> Choice:
-        pods = self._replacements.snapshot.pods.values()
-        nominated = [p for p in pods if p.nominated_node and not p.node and not p.terminal]
-        staying = [p for p in pods if p.node and not p.terminal and never_moves(p) in _NEVER_LEAVE]
-        return choose_preallocation(state, pod, only, nominated, staying)
+        return choose_preallocation(state, snapshot, pod)
 
     def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """Whether this pending placeholder would fit on ``node`` now without the nominations of those ``behind`` it."""
@@ -201,10 +210,10 @@ class Placement:
         self._take_off(state, holder)
 
     @staticmethod
-    def _bind(state: SchedulingState, pod: Pod, node: str) -> None:
+    def _bind(state: SchedulingState, pod: Pod, node: str, bound: Pod | None = None) -> Pod:
         if state.unplaced.get(pod.key) is pod:
             state.remove(pod)
-        state.place(pod, node)
+        return state.place(bound or pod, node)
 
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
         """True if the scheduler would refuse the claimant on ``node`` only because of pods that are nominated there.
@@ -252,16 +261,24 @@ class Placement:
 
         replacements, held = self._replacements, None
         with self._trial(pod.uid) as state:
-            passing, replacement = self._passing(pod), replacements.of(pod).pod
+            replacement = replacements.of(pod).pod
             if replacement is not None and not starts_first:
                 held = self._holder_rules(state).for_move(pod, replacement)
-            unfit = _or_apart(state, held, taken)
-            choice = choose_target(
-                replacements, state, pod, starts_first=starts_first, passing=passing, taken=unfit
-            )
+            unfit = or_apart(state, held, taken)
+            with self._under_way(replacement, pod) as passing:
+                choice = choose_target(
+                    replacements, state, pod, starts_first=starts_first, under_way=passing, taken=unfit
+                )
         if choice.node:
             self.take(pod, choice.node)
         return choice
+
+    def take(self, pod: Pod, node: str) -> None:
+        """Count a move of ``pod`` to ``node`` until the next round, as ``for_migration`` does with what it chose."""
+        replacement = self._replacements.of(pod).pod
+        if replacement is not None:
+            self._take(pod.uid, room_of_replacement(replacement), node)
+            self._opened()[1].add(pod, msgspec.structs.replace(replacement, node=node))
 
     def open_domains(self, coming: Pod, pod: Pod | None) -> NodeSelector | None:
         """Where a node would have to be that is added for ``coming``, which may be the replacement of ``pod``; None: anywhere."""
@@ -287,24 +304,19 @@ class Placement:
         with self._trial(pod.uid, room) as state:
             placeholder = self._placeholder(reservation)
             holder = self._standing(placeholder) if placeholder is not None else None
-            passing = self._passing(pod, room)
-            refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
             replacement = self._replacements.of(pod).pod
+            with self._under_way(replacement, pod, room) as passing:
+                refusal = move_refusal(self._replacements, state, pod, node, holder, under_way=passing)
             if refusal is None and replacement is not None:
                 rules = self._holder_rules(state)
                 refusal = rules.move_refusal(pod, replacement, node, room=room, holder=placeholder)
         return _permission(refusal)
 
-    def take(self, pod: Pod, node: str) -> None:
-        """Count the replacement of ``pod`` on ``node`` until the next round, as ``for_migration`` does with what it chose."""
-        replacement = self._replacements.of(pod).pod
-        if replacement is not None:
-            self._take(pod.uid, replacement, node)
-
     def fits_beside(self, pod: Pod, node: str) -> Permission:
         """Whether the replacement of mode StartFirst fits on ``node`` while ``pod`` runs, and may stay once it is gone."""
-        with self._trial(pod.uid) as state:
-            return _permission(start_first_refusal(self._replacements, state, pod, node, self._passing(pod)))
+        coming = self._replacements.of(pod).pod
+        with self._trial(pod.uid) as state, self._under_way(coming, pod) as passing:
+            return _permission(start_first_refusal(self._replacements, state, pod, node, passing))
 
     def taken_from_replacement(
         self, pod: Pod, node: str, reservation: Reservation | None
@@ -342,11 +354,9 @@ class Placement:
             if pod.node == node:
                 landed.append(pod)
                 continue
-            if state.unplaced.get(pod.key) is pod:
-                state.remove(pod)
             # The newest pod of its priority: of equal ones kube-scheduler deletes it first.
             newest = max(pod.created_at_s, snapshot.taken_at_s)
-            landed.append(state.place(msgspec.structs.replace(pod, created_at_s=newest), node))
+            landed.append(self._bind(state, pod, node, msgspec.structs.replace(pod, created_at_s=newest)))
         return higher_priority_waits(state, landed, node, snapshot.budgets, own=self.namespace, served=served)
 
     def _taken_from_room(self, reservation: Reservation, state: SchedulingState, node: str) -> str:
@@ -372,7 +382,7 @@ class Placement:
 
     @contextmanager
     def _trial(self, *besides: str) -> Iterator[SchedulingState]:
-        """``_open``, and all that is changed in the state is taken back afterwards."""
+        """``_open``, and all that is changed is taken back afterwards."""
         state, mark = self._open(*besides)
         try:
             yield state
@@ -393,40 +403,41 @@ class Placement:
 
         ``besides``: uids of pods, names of Reservations whose own assumed rooms are not counted in this question.
         """
-        if self._state is None or self._behind:
-            self._state = self._renewed(self._replacements.snapshot)
-            self._behind = False
-            self._holders = None
-        mark = self._state.checkpoint()
+        state, _ = self._opened()
+        mark = state.checkpoint()
         for asker in besides:
             if asker in self._assumed:
-                take_off(self._state, self._assumed[asker])
-        return self._state, mark
+                take_off(state, self._assumed[asker])
+        return state, mark
 
-    def _passing(self, pod: Pod, *besides: str) -> list[Pod]:
-        """Pods that stand in the state and may not be there when the replacement of ``pod`` is scheduled.
+    def _opened(self) -> tuple[SchedulingState, MovesUnderWay]:
+        if self._state is None or self._moves is None or self._behind:
+            self._state, self._moves = self._renewed(self._replacements.snapshot)
+            self._behind = False
+            self._holders = None
+        return self._state, self._moves
 
-        Those that stand for rooms, claimants in hand-over, and pods whose eviction was requested before that of ``pod``.
-        Without required affinity it does not matter whether they are there.
+    def _under_way(
+        self, coming: Pod | None, pod: Pod | None, *besides: str
+    ) -> AbstractContextManager[TransientPods]:
+        """The moves that count for ``coming``, which replaces ``pod`` (or none), and the pods that are not bound yet.
+
+        ``besides``: names of Reservations whose own assumed rooms are not counted in this question.
         """
-        replacement = self._replacements.of(pod).pod
-        if replacement is None or not replacement.spec.pod_affinity:
-            return []
-        rooms = [room for asker, room in self._assumed.items() if asker not in (pod.uid, *besides)]
-        return [
-            *rooms,
-            *self._claimants,
-            *self._hypothetical.values(),
-            *leaving(self._replacements.snapshot, pod, self._intent_s),
-        ]
+        expected: list[Pod] = []
+        if coming is not None and coming.spec.pod_affinity:
+            own = (pod.uid if pod is not None else "", *besides)
+            rooms = [room for asker, room in self._assumed.items() if asker not in own]
+            expected = [*rooms, *self._claimants, *self._hypothetical.values()]
+        return self._opened()[1].beside(pod, expected)
 
     def _take(self, asker: str, pod: Pod, node: str) -> None:
         """Count ``pod`` on ``node`` until the next round, in place of the assumed room of the same ``asker``."""
         state, _ = self._open(asker)
         self._assumed[asker] = state.place(pod, node)
 
-    def _renewed(self, snapshot: Snapshot) -> SchedulingState:
-        """The scheduling state at the beginning of a round."""
+    def _renewed(self, snapshot: Snapshot) -> tuple[SchedulingState, MovesUnderWay]:
+        """The scheduling state at the beginning of a round, and the moves that it does not show as done."""
         state = self.states.at(snapshot, self.profile)
         self._claimants.clear()
         # kube-scheduler ignores nominations of lower priority, and placeholders have a higher priority than most claimants:
@@ -456,14 +467,18 @@ class Placement:
         holders = {
             r.name: p for r in snapshot.reservations.values() if (p := self._placeholder(r)) is not None
         }
-        for asker, pod, node in assumed_rooms(self._replacements, holders, self._written):
+        under_way = MovesUnderWay(self._replacements, state, self._written, self._intent_s)
+        of_reservations = assumed_rooms(snapshot, holders, self._written)
+        for asker, pod, node in chain(of_reservations, under_way.assumed_rooms()):
             if node in state.node_index:
                 self._assumed[asker] = state.place(pod, node)
-        return state
+        return state, under_way
 
     def _holder_rules(self, state: SchedulingState) -> Holders:
         if self._holders is None:
-            self._holders = holders_of(state, self._replacements, self.namespace, self._assumed)
+            snapshot = self._replacements.snapshot
+            moves = self._opened()[1].moves
+            self._holders = holders_of(state, snapshot, self.namespace, self._assumed, moves)
         return self._holders
 
     def _standing(self, pod: Pod) -> Pod:
@@ -475,15 +490,6 @@ class Placement:
             return None
         pods, name = self._replacements.snapshot.pods, placeholder_name(reservation)
         return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
-
-
-def _or_apart(
-    state: SchedulingState, held: BoolArray | None, taken: Callable[[str], str]
-) -> Callable[[str], str]:
-    """Why a node that fits is none: the rules of placeholders (``held``), or another reason."""
-    if held is None:
-        return taken
-    return lambda node: taken(node) if held[state.node_index[node]] else f"node/{node}: {HOLDER_APART}"
 
 
 def _flight(reservation: Reservation) -> Flight:

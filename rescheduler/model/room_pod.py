@@ -29,6 +29,7 @@ from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator
 
 _MARK: Final = "+"
 _NO_PRIORITY: Final = -(2**31)
+_PLACEHOLDER_PRIORITY: Final = 1_000_000_000
 
 
 def pod_of_room(reservation: Reservation, priority: int) -> Pod:
@@ -49,6 +50,18 @@ def pod_of_room(reservation: Reservation, priority: int) -> Pod:
         state=holding(template),
     )
     return with_names_of_room(pod, reservation)
+
+
+def hypothetical_pod(reservation: Reservation) -> Pod:
+    """The pod that a room is for, before there is one: pending, of a placeholder's priority; there must be a template."""
+    return pod_of_room(reservation, _PLACEHOLDER_PRIORITY)
+
+
+def keeps_its_distance(reservation: Reservation) -> bool:
+    """True if its pods matter to the affinity or spread of others, or of each other. Its placeholder has none of their labels."""
+    if reservation.template is None or reservation.status.phase in _OVER or not reservation.allocate_once:
+        return False
+    return bool(reservation.template_labels or reservation.template.pod_anti_affinity)
 
 
 def with_names_of_room(pod: Pod, reservation: Reservation) -> Pod:

@@ -14,7 +14,9 @@ from rescheduler.model.records import ObjectKey, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import room_of_move
 from rescheduler.model.room_pod import (
+    hypothetical_pod,
     in_its_room,
+    keeps_its_distance,
     made_for_pod,
     moves_are_planned,
     pod_that_waits,
@@ -50,6 +52,7 @@ def apply_present(
     known = {pod.uid for pod in rooms}
     loose = filter(waits, trial.state.unplaced.values())
     waiting = _hand_over(trial, [pod for pod in loose if pod.uid not in known], placeholders)
+    _expect_owners(trial, placeholders)
     _expect_pending(trial, [*waiting, *rooms])
     for pod in rooms:
         if pod.key in trial.state.unplaced and pod.uid in trial.holders:
@@ -184,6 +187,16 @@ def _hand_over(trial: Trial, pending: list[Pod], placeholders: dict[str, Pod]) -
             elif pod.nominated_node:
                 trial.assume(pod, node)
     return waiting
+
+
+def _expect_owners(trial: Trial, placeholders: dict[str, Pod]) -> None:
+    """The pods that rooms are for stand there in place of placeholders, which have none of their labels and rules."""
+    for reservation in sorted(trial.snapshot.reservations.values(), key=lambda r: r.name):
+        holder = placeholders.get(reservation.uid)
+        bound = holder is not None and holder.node in trial.state.node_index and not holder.terminal
+        if holder is not None and bound and keeps_its_distance(reservation):
+            _dismiss(trial, placeholders, reservation.uid)
+            trial.arrive(hypothetical_pod(reservation), holder.node)
 
 
 def _claims(reservation: Reservation, pod: Pod) -> bool:

@@ -1,20 +1,21 @@
 """Whether and where one pod fits, outside of a plan. Pure.
 
 For a move that was asked for, for the last look before each step of a move, and for Reservations. The caller hands
-in a state in which everything that is under way already stands (rooms in hand-over, rooms chosen a moment ago);
-other Reservations and nominated pods keep their room. The state is left as it was. A preallocation (rows K14, K22, K55) is judged by
+in a state in which the rooms of all that is under way are taken (rooms in hand-over, rooms chosen a moment ago), and which moves are
+under way: their pods may be there or not. Other Reservations and nominated pods keep their room. The state is left as it was. A preallocation (rows K14, K22, K55) is judged by
 all filters except the amount that is free now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.node_marks import reports_fault
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.resources import NO_RESOURCES
@@ -24,12 +25,13 @@ from rescheduler.planning.avoid import RefusedTargets, holds
 from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.priorities import tolerating
 from rescheduler.planning.start_first_mode import may_start_beside, unadopted_of
-from rescheduler.planning.transient_pods import minds_the_old_pod
+from rescheduler.planning.transient_pods import Relying, TransientPods
+from rescheduler.replacements.identity import keeps_name
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, FloatArray, Refusal
-from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity
-from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affinity
+from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.node_resources_fit import checked_requests
+from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.scheduling.state import SchedulingState
 
 PLUGIN: Final = "Rescheduler"
@@ -39,8 +41,10 @@ _UNFIT_BECAUSE: Final = (
 )
 UNFIT: Final = f"every node that would take it is {_UNFIT_BECAUSE}"
 SOME_UNFIT: Final = f"that would take it: {_UNFIT_BECAUSE}"
-_PASSING: Final = "as far as pods count that are not terminating, being moved or still to be bound"
-
+_BETWEEN_PODS: Final = "required affinity or anti-affinity between pods does not hold"
+_PASSING: Final = "rules between pods must hold whether pods that are terminating, being moved or not bound yet are there or not"
+_OLD_POD: Final = "as long as the old pod still ends"
+_NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
 
 Taken = Callable[[str], str]
 """Why the capacity of a node (by name) is not to be had, although the pod fits there; "": it is."""
@@ -70,12 +74,12 @@ def move_refusal(
     target: str,
     placeholder: Pod | None = None,
     *,
-    passing: Iterable[Pod] = (),
+    under_way: TransientPods | None = None,
 ) -> Refusal | None:
     """Why the replacement of ``pod`` would not fit ``target`` now, or None if it would.
 
-    ``placeholder``: holds its room, and gives it up. ``passing``: other pods that stand in ``state`` and may not be
-    there when the replacement comes. Judged with the old pod gone, and while it still ends. The hand-over taint of another
+    ``placeholder``: holds its room, and gives it up. ``under_way``: moves of other pods, on which it must not rely, and which must not
+    rely on ``pod``. Judged with the old pod gone, and while it still ends. The hand-over taint of another
     Reservation on ``target`` does not count: it stands for seconds, and a replacement is released with the toleration.
     """
     if pod.node == target:
@@ -87,7 +91,7 @@ def move_refusal(
     found = replacements.of(pod)
     if found.pod is None:
         return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
-    replacement = tolerating(found.pod)
+    replacement, passing = tolerating(found.pod), under_way or no_moves(snapshot, state)
     mark = state.checkpoint()
     try:
         if placeholder is not None:
@@ -96,25 +100,27 @@ def move_refusal(
         refusal = _refusal(state, replacement, target)
         if refusal is not None:
             return refusal
-        if stands and minds_the_old_pod(snapshot, pod, replacement):
-            state.place_terminating(pod)
-            refusal = _refusal(state, replacement, target)
-            if refusal is not None:
-                return refusal._replace(reason=f"{refusal.reason}, as long as the old pod still ends")
-        besides = (pod, placeholder)
-        others = [one for one in passing if all(b is None or one.uid != b.uid for b in besides)]
-        return _passing_refusal(state, replacement, target, others)
+        refusal = _passing_refusal(passing, state, replacement, target)
+        if refusal is None and stands:
+            refusal = _while_it_ends(passing, state, pod, replacement, target)
+        if refusal is None and stands and (relies := passing.leaning_on(pod, replacement, target)):
+            refusal = Refusal(PLUGIN, needed_by(relies))
+        return refusal
     finally:
         state.rollback(mark)
 
 
 def start_first_refusal(
-    replacements: Replacements, state: SchedulingState, pod: Pod, target: str, passing: Iterable[Pod] = ()
+    replacements: Replacements,
+    state: SchedulingState,
+    pod: Pod,
+    target: str,
+    under_way: TransientPods | None = None,
 ) -> Refusal | None:
     """Why mode StartFirst would not bring ``pod`` to ``target`` now, or None if it would.
 
     Judged as the replacement is before its adoption, next to the running old pod; and as the pod that stays on the
-    target once the old one is gone. ``passing`` and hand-over taints as for ``move_refusal``.
+    target once the old one is gone. ``under_way`` and hand-over taints as for ``move_refusal``.
     """
     snapshot, found = replacements.snapshot, replacements.of(pod)
     unfit = _unfit(snapshot, state, target)
@@ -122,24 +128,45 @@ def start_first_refusal(
         return unfit
     if found.pod is None:
         return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
-    replacement = tolerating(found.pod)
+    replacement, passing = tolerating(found.pod), under_way or no_moves(snapshot, state)
     unadopted = unadopted_of(pod, replacement, snapshot)
     if unadopted is None:
         return Refusal(PLUGIN, "the ReplicaSet of the pod is not known", unresolvable=True)
     refusal = _refusal(state, pinned(unadopted, target), target)
     if refusal is not None:
         return refusal._replace(reason=f"{refusal.reason}, next to the running old pod")
-    others = [one for one in passing if one.uid != pod.uid]
-    return _passing_refusal(state, unadopted, target, others) or _staying_refusal(
-        state, pod, replacement, target
-    )
+    nodes = _only(state, target)
+    passing.restrict_affinity(unadopted, nodes)
+    if not nodes.any():
+        return Refusal(InterPodAffinity.name, _PASSING, unresolvable=True)
+    mark = state.checkpoint()
+    take_off(state, pod)
+    refusal = _refusal(state, replacement, target) or _passing_refusal(passing, state, replacement, target)
+    state.rollback(mark)
+    return refusal and refusal._replace(reason=f"{refusal.reason}, once the old pod is gone")
 
 
-def pod_refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
-    """Why a pending pod would not fit ``target`` as everything is, or None if it would."""
+def no_moves(snapshot: Snapshot, state: SchedulingState) -> TransientPods:
+    """No other pod is moved."""
+    return TransientPods(snapshot, state, done=False)
+
+
+def needed_by(relying: Relying) -> str:
+    """Why a pod does not move on which the move of another one relies."""
+    pod = relying.move.pod
+    return f"the move of pod {pod.namespace}/{pod.name} relies on it ({relying.rule})"
+
+
+def pod_refusal(
+    state: SchedulingState, pod: Pod, target: str, under_way: TransientPods | None = None
+) -> Refusal | None:
+    """Why a pending pod would not fit ``target`` as everything is, or None if it would. ``under_way``: whose pods may be there or not."""
     if target not in state.node_index:
         return Refusal(PLUGIN, "there is no such node", unresolvable=True)
-    return _refusal(state, pod, target)
+    refusal = _refusal(state, pod, target)
+    if refusal is not None or under_way is None:
+        return refusal
+    return _passing_refusal(under_way, state, pod, target)
 
 
 def take_off(state: SchedulingState, pod: Pod) -> bool:
@@ -157,7 +184,7 @@ def choose_target(
     pod: Pod,
     *,
     starts_first: bool = False,
-    passing: Sequence[Pod] = (),
+    under_way: TransientPods | None = None,
     taken: Taken = not_taken,
 ) -> Choice:
     """Where the scheduler's rules and points would put the replacement of a bound pod, off its node.
@@ -168,14 +195,14 @@ def choose_target(
     snapshot, found = replacements.snapshot, replacements.of(pod)
     if found.pod is None:
         return Choice(message=f"the pod {found.message}")
-    others = [one for one in passing if one.uid != pod.uid]
+    passing = under_way or no_moves(snapshot, state)
     if not starts_first:
-        return _choose(snapshot, state, pod, found.pod, passing=others, taken=taken)
+        return _choose(snapshot, state, pod, found.pod, passing=passing, taken=taken)
     unadopted = unadopted_of(pod, found.pod, snapshot)
     if unadopted is None:
         return Choice(message="the ReplicaSet of the pod is not known")
     return _choose_beside(
-        snapshot, state, pod, replacement=found.pod, unadopted=unadopted, passing=others, taken=taken
+        snapshot, state, pod, replacement=found.pod, unadopted=unadopted, passing=passing, taken=taken
     )
 
 
@@ -185,42 +212,39 @@ def _choose(
     pod: Pod,
     replacement: Pod,
     *,
-    passing: Sequence[Pod],
+    passing: TransientPods,
     taken: Taken,
 ) -> Choice:
     mark = state.checkpoint()
     try:
         stands = take_off(state, pod)
-        gone = state.checkpoint()
         result = state.filter(replacement)
-        elsewhere = _elsewhere(state, pod, result.feasible)
-        if not elsewhere.any():
+        feasible = _elsewhere(state, pod, result.feasible)
+        if not feasible.any():
             return Choice(message=_summary(state, replacement, result))
-        elsewhere &= state.nodes.usable
-        if not elsewhere.any():
+        feasible &= state.nodes.usable
+        if not feasible.any():
             return Choice(message=UNFIT)
         platforms = Platforms(state.nodes, snapshot.pods.values())
         built_for = platforms.allowed(pod, replacement)
         if built_for is not None:
-            others = elsewhere & ~built_for
-            elsewhere &= built_for
-            if not elsewhere.any():
+            others = feasible & ~built_for
+            feasible &= built_for
+            if not feasible.any():
                 return Choice(message=f"the nodes that would take it {platforms.refusal(pod, others)}")
-        feasible, message = elsewhere, ""
-        minds = stands and minds_the_old_pod(snapshot, pod, replacement)
-        if minds:
-            state.place_terminating(pod)
-            ending = state.filter(replacement)
-            feasible = elsewhere & ending.feasible
-            message = f"{_summary(state, replacement, ending)}, as long as the old pod still ends"
-        lasting = _lasting(state, replacement, passing)
-        if lasting is not None and feasible.any():
-            feasible &= lasting
-            message = f"0/{len(feasible)} nodes are available: {AFFINITY}, {_PASSING}"
-        state.rollback(gone)
+        passing.restrict(replacement, feasible)
+        why = _PASSING
+        if feasible.any() and stands and not keeps_name(pod):
+            passing.restrict_affinity(replacement, feasible, pod)
+            why = f"{_BETWEEN_PODS}, {_OLD_POD}"
         if not feasible.any():
-            return Choice(message=message)
-        return _best(state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken)
+            return Choice(message=_unavailable(feasible, why))
+
+        def unfit(node: str) -> str:
+            relies = passing.leaning_on(pod, replacement, node) if stands else None
+            return needed_by(relies) if relies is not None else taken(node)
+
+        return _best(state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=unfit)
     finally:
         state.rollback(mark)
 
@@ -232,20 +256,19 @@ def _choose_beside(
     *,
     replacement: Pod,
     unadopted: Pod,
-    passing: Sequence[Pod],
+    passing: TransientPods,
     taken: Taken,
 ) -> Choice:
     feasible = _elsewhere(state, pod, may_start_beside(state, unadopted)) & state.nodes.usable
     built_for = Platforms(state.nodes, snapshot.pods.values()).allowed(pod, unadopted)
     if built_for is not None:
         feasible &= built_for
-    lasting = _lasting(state, unadopted, passing)
-    if lasting is not None:
-        feasible &= lasting
+    passing.restrict_affinity(unadopted, feasible)
     mark = state.checkpoint()
     while feasible.any():
         take_off(state, pod)
         feasible &= state.feasible(replacement)
+        passing.restrict(replacement, feasible)
         choice = _best(state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken)
         state.rollback(mark)
         if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
@@ -259,16 +282,22 @@ def choose_room(
     template: Pod,
     avoided: Callable[[Node], bool] = lambda _: False,
     taken: Taken = not_taken,
+    under_way: TransientPods | None = None,
 ) -> Choice:
     """Where the room for a pod that does not exist yet should be held.
 
     ``template``: a pending pod record made from the Reservation's template. ``avoided``: nodes to take last.
-    ``taken``: which nodes are none, although they fit.
+    ``taken``: which nodes are none, although they fit. ``under_way``: moves whose pods may be there or not.
     """
     result = state.filter(template)
     if not result.feasible.any():
         return Choice(message=_summary(state, template, result))
-    return _best(state, template, result.feasible.copy(), avoided=avoided, taken=taken)
+    feasible = result.feasible.copy()
+    if under_way is not None:
+        under_way.restrict(template, feasible)
+        if not feasible.any():
+            return Choice(message=_unavailable(feasible, _PASSING))
+    return _best(state, template, feasible, avoided=avoided, taken=taken)
 
 
 def _taken_last(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Callable[[Node], bool]:
@@ -315,6 +344,10 @@ def most_points(state: SchedulingState, pod: Pod, nodes: BoolArray) -> str:
     return min(state.node_names[i] for i in np.flatnonzero(points == points.max()))
 
 
+def _unavailable(nodes: BoolArray, why: str) -> str:
+    return f"0/{len(nodes)} nodes are available: {why}"
+
+
 def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
     """In the manner of kube-scheduler: how many nodes each plugin refuses, and with which words, say."""
     total = len(state.node_names)
@@ -337,34 +370,32 @@ def _elsewhere(state: SchedulingState, pod: Pod, feasible: BoolArray) -> BoolArr
     return others
 
 
-def _staying_refusal(state: SchedulingState, pod: Pod, replacement: Pod, target: str) -> Refusal | None:
-    """Why the replacement would break a rule where it stands, once the old pod is gone."""
-    mark = state.checkpoint()
-    take_off(state, pod)
-    refusal = _refusal(state, replacement, target)
-    state.rollback(mark)
-    return refusal and refusal._replace(reason=f"{refusal.reason}, once the old pod is gone")
+def _only(state: SchedulingState, target: str) -> BoolArray:
+    nodes = np.zeros(state.nodes.size, dtype=np.bool_)
+    nodes[state.node_index[target]] = True
+    return nodes
 
 
 def _passing_refusal(
-    state: SchedulingState, replacement: Pod, target: str, passing: Iterable[Pod]
+    passing: TransientPods, state: SchedulingState, replacement: Pod, target: str
 ) -> Refusal | None:
-    """Why required affinity may not hold any more, or not yet, when the replacement comes."""
-    lasting = _lasting(state, replacement, passing)
-    if lasting is None or lasting[state.node_index[target]]:
-        return None
-    return Refusal(InterPodAffinity.name, f"{AFFINITY}, {_PASSING}", unresolvable=True)
+    """Why rules about other pods may not hold any more, or not yet, when the replacement comes."""
+    nodes = _only(state, target)
+    passing.restrict_affinity(replacement, nodes)
+    if not nodes.any():
+        return Refusal(InterPodAffinity.name, _PASSING, unresolvable=True)
+    passing.restrict(replacement, nodes)
+    return None if nodes.any() else Refusal(PodTopologySpread.name, _PASSING)
 
 
-def _lasting(state: SchedulingState, pod: Pod, passing: Iterable[Pod]) -> BoolArray | None:
-    """Nodes where its required affinity holds whichever of the pods that pass are there; None: everywhere."""
-    nodes = state.node_index
-    counted = [
-        TransientPod(one, nodes[one.node], counted=True)
-        for one in passing
-        if one.node in nodes and not one.deleting
-    ]
-    return lasting_affinity(pod, state.cluster, counted)
+def _while_it_ends(
+    passing: TransientPods, state: SchedulingState, pod: Pod, replacement: Pod, target: str
+) -> Refusal | None:
+    """Why its old pod may keep it off. It is gone before a StatefulSet creates the next one; others share a node's room only there."""
+    nodes = _only(state, target)
+    if not keeps_name(pod):
+        passing.restrict_affinity(replacement, nodes, pod)
+    return None if nodes.any() else Refusal(InterPodAffinity.name, f"{_BETWEEN_PODS}, {_OLD_POD}")
 
 
 def _unfit(snapshot: Snapshot, state: SchedulingState, target: str) -> Refusal | None:
@@ -385,20 +416,20 @@ def _refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
     return refusals[0]._replace(reason=reasons)
 
 
-def choose_preallocation(
-    state: SchedulingState, pod: Pod, only: str, nominated: Iterable[Pod], staying: Iterable[Pod]
-) -> Choice:
+def choose_preallocation(state: SchedulingState, snapshot: Snapshot, pod: Pod, only: str = "") -> Choice:
     """The node that is large enough and on which the least is missing. ``only``: the only node to consider, if given.
 
-    ``nominated``: pending pods that are nominated somewhere; they count as if they were bound, so that preallocations spread.
-    ``staying``: bound pods that never leave their node: beside them the room must fit.
+    Pending pods that are nominated somewhere count as if they were bound, so that preallocations spread. The room must fit beside
+    bound pods that never leave their node.
     """
     feasible = state.filter(weightless(pod)).feasible.copy()
     if only:
         feasible &= np.array([name == only for name in state.node_names], dtype=bool)
     if not feasible.any():
         return Choice(message=_refused(only, "can take it, even without the pods that run there"))
-    counted, kept = tuple(nominated), tuple(staying)
+    pods = [p for p in snapshot.pods.values() if not p.terminal]
+    counted = [p for p in pods if p.nominated_node and not p.node]
+    kept = [p for p in pods if p.node and never_moves(p) in _NEVER_LEAVE]
     large = feasible.copy()
     missing = np.zeros(len(state.node_names))
     for resource, amount in checked_requests(pod.spec.requests, state.profile):

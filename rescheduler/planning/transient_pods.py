@@ -1,4 +1,4 @@
-"""Pods of a trial that may be there or not when a replacement comes, and what follows for its rules about other pods.
+"""Pods of moves that may be there or not when a replacement comes, and what follows for its rules about other pods.
 
 The moves of a plan run at once, so the old pod of each may still run, end or be gone, and its replacement may have landed
 or not. Which rules count such pods (kube-scheduler 1.37):
@@ -8,6 +8,9 @@ or not. Which rules count such pods (kube-scheduler 1.37):
 * PodTopologySpread skips terminating pods: see ``PlannedSpread``. Where moves run at once it is judged also as if none of
   them had begun, so that no move relies on another one.
 * What pods hold on their own node (room, ports, disks, attached volumes) is kept by ``Trial``.
+
+A trial shows its moves as done: old pods are off their nodes in the state, replacements stand on their targets. For moves that are
+really under way the state shows the cluster as it is: old pods stand, and replacements do not. The rules are the same.
 
 In mode StartFirst a third pod passes: the replacement before its adoption, whose labels are not those that it has later.
 Anti-affinity is judged with all of them at once: one pod more can only make it refuse more, so a node that passes beside the
@@ -27,7 +30,6 @@ from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.planned_moves import PlannedMove, others
-from rescheduler.replacements.identity import keeps_name
 from rescheduler.scheduling.classes import PodClass, TermKey, TermKind
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
@@ -49,33 +51,40 @@ class Relying(NamedTuple):
 
 
 class TransientPods:
-    """The old pods and the replacements of the moves of one trial, found by their labels and terms."""
+    """The old pods and the replacements of moves, found by their labels and terms."""
 
-    def __init__(self, snapshot: Snapshot, state: SchedulingState, *, at_once: bool) -> None:
-        """``at_once``: the moves run at once; otherwise the plan is carried out in its order, as time passes."""
+    def __init__(
+        self, snapshot: Snapshot, state: SchedulingState, *, at_once: bool = True, done: bool = True
+    ) -> None:
+        """``at_once``: the moves run at once; otherwise the plan is carried out in its order, as time passes.
+
+        ``done``: the state shows the moves as done; otherwise it shows the cluster as it is.
+        """
         self._at_once = at_once
+        self._done = done
         self._snapshot = snapshot
         self._state = state
         self._disabled = state.profile.disabled
         self._moves: list[PlannedMove] = []
-        self._spread = PlannedSpread(state)
+        self._spread = PlannedSpread(state, done=done)
         self._all: list[TransientPod] = []
         self._labelled: dict[Label, list[TransientPod]] = {}
         """By label, the transient pods that carry it."""
         self._carrying: dict[TermKey, list[PlannedMove]] = {}
-        """By required anti-affinity term, the moves whose old pods carry it."""
+        """By required anti-affinity term, the moves of which the pod that the state does not show carries it."""
         self._near: dict[_Kind, list[PlannedMove]] = {}
         """Moves whose replacements have required affinity, those of interchangeable replacements together."""
+        self._expected: Sequence[TransientPod] = ()
 
     def add(self, move: PlannedMove) -> None:
-        """A move is planned: its old pod is off its node in the state, its replacement is on the target."""
+        """A move is planned or under way. The state shows it as done, or not, as that of all others."""
         self._moves.append(move)
         self._spread.add(move)
-        for one in _passing(move):
+        for one in self._passing(move):
             self._all.append(one)
             for label in one.pod.labels.items():
                 self._labelled.setdefault(label, []).append(one)
-        for key in _anti_terms(move.pod):
+        for key in self._terms_not_shown(move):
             self._carrying.setdefault(key, []).append(move)
         if move.replacement.spec.pod_affinity:
             self._near.setdefault(_kind(move.replacement), []).append(move)
@@ -84,20 +93,31 @@ class TransientPods:
         """Take the last move back."""
         move = self._moves.pop()
         self._spread.pop(move)
-        for one in _passing(move):
+        for one in self._passing(move):
             self._all.pop()
             for label in one.pod.labels.items():
                 self._labelled[label].pop()
-        for key in _anti_terms(move.pod):
+        for key in self._terms_not_shown(move):
             self._carrying[key].pop()
         if move.replacement.spec.pod_affinity:
             self._near[_kind(move.replacement)].pop()
 
     @contextmanager
+    def beside(self, expected: Iterable[Pod]) -> Iterator[None]:
+        """Meanwhile required affinity relies on none of these pods either: they stand in the state, and are not bound yet."""
+        before, nodes = self._expected, self._state.node_index
+        standing = (one for one in expected if one.node in nodes and not one.deleting)
+        self._expected = [TransientPod(one, nodes[one.node], counted=True) for one in standing]
+        try:
+            yield
+        finally:
+            self._expected = before
+
+    @contextmanager
     def without(self, landed: Sequence[PlannedMove]) -> Iterator[None]:
-        """Meanwhile these moves are done, their replacements pods like others, and no transient pods."""
+        """Meanwhile their pods are no transient pods, but like others."""
         before = self._moves, self._all, self._labelled, self._carrying, self._near
-        passing = [one for move in landed for one in _passing(move)]
+        passing = [one for move in landed for one in self._passing(move)]
         pods = {id(one.pod) for one in passing}
         self._moves = others(self._moves, landed)
         self._all = [one for one in self._all if id(one.pod) not in pods]
@@ -106,7 +126,7 @@ class TransientPods:
         self._labelled = self._labelled | {
             label: [one for one in held if id(one.pod) not in pods] for label, held in standing
         }
-        terms = {key for move in landed for key in _anti_terms(move.pod)}
+        terms = {key for move in landed for key in self._terms_not_shown(move)}
         self._carrying = self._carrying | {key: others(self._carrying[key], landed) for key in terms}
         self._near = {kind: others(moves, landed) for kind, moves in self._near.items()}
         try:
@@ -115,39 +135,39 @@ class TransientPods:
         finally:
             self._moves, self._all, self._labelled, self._carrying, self._near = before
 
-    def restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None, stage: int) -> None:
+    def restrict(
+        self,
+        replacement: Pod,
+        feasible: BoolArray,
+        ending: Pod | None = None,
+        stage: int = 1,
+    ) -> None:
         """Leave those of the ``feasible`` nodes on which the rules hold whichever transient pods are there.
 
         ``ending``: the old pod, taken off, which may still end when the replacement comes; None: it is gone by then.
         ``stage``: of the plan, in which it comes.
         """
         self._spread.restrict(replacement, feasible, stage)
-        spread = self._spread_without_moves(replacement)
+        spread = self._spread_otherwise(replacement)
         if spread is not None:
             spread.restrict(feasible)
-        self._restrict(replacement, feasible, ending)
+        self.restrict_affinity(replacement, feasible, ending)
 
-    def restrict_beside(self, unadopted: Pod, feasible: BoolArray) -> None:
-        """``restrict`` for a replacement of mode StartFirst, while its old pod runs and stands in the state.
-
-        It will be pinned to one node, so that topology spread is another question for each node.
-        """
-        self._restrict(unadopted, feasible, None)
-
-    def _restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None) -> None:
+    def restrict_affinity(self, coming: Pod, feasible: BoolArray, ending: Pod | None = None) -> None:
+        """The same without topology spread, which is another question for a pod that is pinned to each node (mode StartFirst)."""
         if InterPodAffinity.name in self._disabled:
             return
-        for key, kept_off in self._kept_off(replacement, ending).items():
+        for key, kept_off in self._kept_off(coming, ending).items():
             column = self._state.nodes.column(key)
             free = np.ones(len(column.values) + 1, dtype=np.bool_)  # the last one: nodes without the label
             free[list(kept_off)] = False
             feasible &= free[column.codes]
-        lasting = self._lasting_beside(replacement, ending)
+        lasting = self._lasting_beside(coming, ending)
         if lasting is not None:
             feasible &= lasting
 
-    def leaning_on(self, pod: Pod, replacement: Pod, target: str, stage: int) -> Relying | None:
-        """A planned move whose replacement could be refused if ``pod``, taken off, moves to ``target`` as well, in this stage."""
+    def leaning_on(self, pod: Pod, replacement: Pod, target: str, stage: int = 1) -> Relying | None:
+        """A move whose replacement could be refused if ``pod``, taken off, moves to ``target`` as well, in this stage."""
         spoiled = self._spread.spoiled_by(pod, replacement, self._state.node_index[target], stage)
         if spoiled is not None:
             return Relying(spoiled, "topology spread")
@@ -161,14 +181,17 @@ class TransientPods:
                         return Relying(first, "required pod affinity")
         return None
 
-    def _spread_without_moves(self, replacement: Pod) -> SpreadAfter | None:
-        """Where its topology spread holds while no other move has begun; None if moves do not run at once, or nothing that it minds."""
+    def _spread_otherwise(self, replacement: Pod) -> SpreadAfter | None:
+        """Where its topology spread holds in the world that the state does not show: while no other move has begun, or with all done.
+
+        None if moves do not run at once, or nothing that it minds.
+        """
         if not self._at_once or not self._all:
             return None
         cluster = self._state.cluster
 
         def changes(matcher: Matcher) -> Iterator[CountedPod]:
-            # What is not adopted yet stands on no node where no move has begun.
+            # What is not adopted yet stands on no node in either world.
             standing = (p for p in self._like(matcher) if p.pod.node)
             return (CountedPod(p.pod, p.node, -1 if p.counted else 1) for p in standing)
 
@@ -178,7 +201,8 @@ class TransientPods:
         """Where its required affinity holds whichever transient pods are there, and whether its own old pod is; None: it has none."""
         if not replacement.spec.pod_affinity:
             return None
-        return self._lasting(replacement, () if ending is None else (self._at(ending, ending.node),))
+        own = () if ending is None else (self._at(ending, ending.node),)
+        return self._lasting(replacement, (*self._expected, *own))
 
     def _lasting(self, replacement: Pod, besides: Iterable[TransientPod]) -> BoolArray | None:
         first = replacement.spec.pod_affinity[0]
@@ -196,6 +220,18 @@ class TransientPods:
         """The transient pods that the matcher may match."""
         label = demanded_label(matcher.selector)
         return self._all if label is None else self._labelled.get(label, ())
+
+    def _passing(self, move: PlannedMove) -> list[TransientPod]:
+        new = TransientPod(move.replacement, move.target, counted=self._done)
+        if not self._done and move.pod.deleting:  # a terminating pod that the state shows passes in any case
+            return [new]
+        found = [TransientPod(move.pod, move.source, counted=not self._done), new]
+        if move.unadopted is not None:
+            found.append(TransientPod(move.unadopted, move.target, counted=False))
+        return found
+
+    def _terms_not_shown(self, move: PlannedMove) -> Iterator[TermKey]:
+        return _anti_terms(move.pod if self._done else move.replacement)
 
     def _kept_off(self, replacement: Pod, ending: Pod | None) -> dict[str, set[int]]:
         """By topology key, the domains that required anti-affinity of old pods or against them keeps it off."""
@@ -220,12 +256,12 @@ class TransientPods:
         cluster = self._state.cluster
         for term in cluster.terms_about(cluster.kind_of(replacement)):
             for move in self._carrying.get(term.key, ()):
-                yield move.source, term.key.topology_key
+                yield move.source if self._done else move.target, term.key.topology_key
         for key in _anti_terms(replacement):
             last: Pod | None = None
             matched = False
             for one in self._like(key.matcher):
-                # Replacements stand in the state, so that the scheduler's own rules count them.
+                # The scheduler's own rules count what stands in the state.
                 if one.counted:
                     continue
                 # Mostly pods of one workload come one after the other.
@@ -235,33 +271,12 @@ class TransientPods:
                     yield one.node, key.topology_key
 
 
-def minds_the_old_pod(snapshot: Snapshot, pod: Pod, replacement: Pod) -> bool:
-    """False if ``replacement`` fits the same nodes, other than that of ``pod``, whether ``pod`` still ends or is gone; cheap.
-
-    It is gone before a StatefulSet creates the next one. Pods on one node share its room, ports and disks only; what is left is
-    InterPodAffinity. Pods with a ReadWriteOncePod claim, which terminating pods use on every node, are not moved (``protections``).
-    """
-    if keeps_name(pod):
-        return False
-    return bool(replacement.spec.pod_affinity) or any(keys_apart(snapshot, pod, replacement))
-
-
 def keys_apart(snapshot: Snapshot, standing: Pod, coming: Pod) -> Iterator[str]:
     """Topology keys of required anti-affinity of either that matches the other."""
     for owner, match in ((standing, coming), (coming, standing)):
         for key in _anti_terms(owner):
             if key.matcher.matches(match.namespace, match.labels, snapshot.namespaces, own=owner is coming):
                 yield key.topology_key
-
-
-def _passing(move: PlannedMove) -> list[TransientPod]:
-    found = [
-        TransientPod(move.pod, move.source, counted=False),
-        TransientPod(move.replacement, move.target, counted=True),
-    ]
-    if move.unadopted is not None:
-        found.append(TransientPod(move.unadopted, move.target, counted=False))
-    return found
 
 
 def _kind(replacement: Pod) -> _Kind:
@@ -289,17 +304,22 @@ class PlannedSpread:
     * it still holds at the end of its stage: none that lands in its stage or before spoils it, in whatever order they land.
     """
 
-    def __init__(self, state: SchedulingState) -> None:
+    def __init__(self, state: SchedulingState, *, done: bool = True) -> None:
+        """``done``: the state shows the moves as done."""
         self._state = state
         self._following: list[PlannedMove] = []
         """Moves of stages after the first."""
+        self._begun: list[PlannedMove] | None = None if done else []
+        """Those that the state does not show as done; all are of one stage. None: it shows all so."""
         self._minding: dict[tuple[str, Label | None], dict[PodClass, list[PlannedMove]]] = {}
         """By namespace and a label that all pods have that it counts: moves whose replacements have hard constraints, by class."""
 
     def add(self, move: PlannedMove) -> None:
-        """A move is planned: its old pod is off its node in the state, its replacement is on the target."""
+        """A move is planned or under way."""
         if move.stage > 1:
             self._following.append(move)
+        if self._begun is not None:
+            self._begun.append(move)
         kind = self._state.cluster.kind_of(move.replacement)
         for key in self._keys(move.replacement):
             self._minding.setdefault(key, {}).setdefault(kind, []).append(move)
@@ -308,23 +328,26 @@ class PlannedSpread:
         """Take the last move back."""
         if move.stage > 1:
             self._following.pop()
+        if self._begun is not None:
+            self._begun.pop()
         kind = self._state.cluster.kind_of(move.replacement)
         for key in self._keys(move.replacement):
             self._minding[key][kind].pop()
 
     @contextmanager
     def without(self, landed: Sequence[PlannedMove]) -> Iterator[None]:
-        """Meanwhile these moves are done."""
-        before = self._following, self._minding
+        """Meanwhile these moves count no more."""
+        before = self._following, self._minding, self._begun
         keys = {key for move in landed for key in self._keys(move.replacement)}
         self._following = others(self._following, landed)
+        self._begun = None if self._begun is None else others(self._begun, landed)
         self._minding = self._minding | {
             key: {kind: others(moves, landed) for kind, moves in self._minding[key].items()} for key in keys
         }
         try:
             yield
         finally:
-            self._following, self._minding = before
+            self._following, self._minding, self._begun = before
 
     def restrict(self, replacement: Pod, feasible: BoolArray, stage: int) -> None:
         """Leave those of the ``feasible`` nodes that a move of this stage may count on before any later stage begins."""
@@ -368,11 +391,15 @@ class PlannedSpread:
         return None if found is None else next((m for m in landed if not found.allows(m.target)), None)
 
     def _after(self, stage: int) -> Iterator[CountedPod]:
-        """What takes back the moves of later stages."""
+        """What takes back the moves of later stages, and does those that are under way."""
         for move in self._following:
             if move.stage > stage:
                 yield CountedPod(move.replacement, move.target, -1)
                 yield CountedPod(move.pod, move.source, 1)
+        for move in self._begun or ():
+            yield CountedPod(move.replacement, move.target, 1)
+            if not move.pod.deleting:
+                yield CountedPod(move.pod, move.source, -1)
 
     def _minded(self, pod: Pod, replacement: Pod) -> list[Sequence[PlannedMove]]:
         """Moves that may count one of the two, those of interchangeable replacements together."""

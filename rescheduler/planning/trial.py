@@ -281,7 +281,7 @@ class Trial:
         feasible = may_start_beside(self.state, unadopted)
         self._restrict(pod, unadopted, feasible)
         if feasible.any():
-            self._passing.restrict_beside(unadopted, feasible)
+            self._passing.restrict_affinity(unadopted, feasible)
         return feasible
 
     def may_stay(self, replacement: Pod) -> BoolArray:

@@ -43,3 +43,35 @@ def test_moves_whose_pods_do_not_end_hold_up_no_other_workload():
     scene.until(lambda: scene.on("n2"), 600.0)
     moves = [(move["spec"]["podRef"]["name"], move["status"]["phase"]) for move in scene.api.list(MOVE)]
     assert {("slow-1-0", "HandingOver"), ("slow-2-0", "HandingOver")} <= set(moves), "rooms are held on"
+
+
+def test_no_pod_is_evicted_for_a_node_where_the_replacement_of_another_move_keeps_it_off():
+    """While the old pod of that move ends, its placeholder has none of the labels that anti-affinity looks at."""
+    term = {
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["one", "two"]}]},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pod = documents.pod_spec("1", "64Mi", affinity=apart, terminationGracePeriodSeconds=60)
+    slow = {"sandbox.rescheduler.dev/stop-after": "40"}
+    scene = Scene({"n1": 8, "n2": 8, "n3": 8})
+    scene.cordon("n3")
+    for name in ("one", "two"):
+        scene.api.create(
+            documents.workload("StatefulSet", name, 1, pod, namespace="default", annotations=slow)
+        )
+        scene.until(lambda name=name: scene.ready(name))
+    scene.uncordon("n3")
+    scene.cordon("n1", "n2")
+    scene.start()
+    (one,), (two,) = scene.pods("one"), scene.pods("two")
+    scene.move(one, "n3", name="first")
+    scene.until(lambda: scene.calls.of(lambda call: call.evicts))
+    scene.move(two, "n3", name="second")
+    scene.advance(20.0)
+    assert scene.reason("second") == "TargetUnschedulable"
+    scene.succeed("first")
+    scene.advance(60.0)
+    assert len(scene.calls.of(lambda call: call.evicts)) == 1
+    assert [len(scene.on("n3", name)) for name in ("one", "two")] == [1, 0]
+    assert scene.ready("two")

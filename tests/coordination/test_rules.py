@@ -6,11 +6,13 @@ import pytest
 
 from harness import builders as b
 from rescheduler.coordination.placement import Placement
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import HOSTNAME
+from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, HOSTNAME, ZONE
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.reservations.template import owner_of
+from tests import records
 
 
 def world(count, target_cpu):
@@ -57,28 +59,91 @@ def test_a_refusal_names_the_scheduler_s_reason():
     assert beside == "NodeResourcesFit: Insufficient cpu, next to the running old pod"
 
 
-@pytest.mark.parametrize(("requested_s", "intents"), [(0.0, False), (5.0, False), (0.0, True)])
-def test_required_affinity_relies_on_no_pod_whose_eviction_was_intended_in_the_same_round(
-    requested_s, intents
-):
-    owner, other = (
-        b.replicaset("web").cpu("1").near(HOSTNAME, app="db").replicas(1),
-        b.replicaset("db").cpu("1"),
-    )
-    nodes = [b.node(name).cpu("8") for name in ("n1", "n2")]
-    web, db = owner.pod("web-0").on("n1"), other.pod("db-0").label(app="db").on("n2")
-    beside = other.pod("db-1").label(app="db").on("n1")
-    snapshot = b.snapshot(nodes, owner, other, [web, db, beside])
-    old = snapshot.pods[ObjectKey("default", "db-0")]
-    status = MigrationStatus(phase=MigrationPhase.EVICTING, eviction_requested_at_s=requested_s)
-    move = PodMigration(namespace="default", name="m", pod_name="db-0", pod_uid=old.uid, status=status)
+def under_way(pod, node, **status):
+    """A move of the pod that has begun."""
+    return records.move_of(pod, MigrationPhase.EVICTING, name=pod.name, node_name=node, **status)
+
+
+def judged(snapshot, moves, told_s=None):
+    """``told_s``: when moves requested their evictions, by name, which the snapshot does not show yet."""
     placement = Placement(namespace="rescheduler")
-    known = dataclasses.replace(snapshot, migrations={move.key: move})
+    known = dataclasses.replace(snapshot, migrations={move.key: move for move in moves})
     placement.begin(
-        Replacements(known), intent_s=lambda move: move.status.eviction_requested_at_s or 9.0 * intents
+        Replacements(known),
+        intent_s=lambda move: move.status.eviction_requested_at_s or (told_s or {}).get(move.name, 0.0),
     )
-    mine = snapshot.pods[ObjectKey("default", "web-0")]
-    assert placement.fits(mine, "n2", None).ok is not (intents or bool(requested_s))
+    return placement
+
+
+def named(snapshot, name):
+    return snapshot.pods[ObjectKey("default", name)]
+
+
+@pytest.mark.parametrize(("mine", "other", "told", "fits"), [
+    (None, {}, {}, False),
+    ({"started_at_s": 1.0}, {"started_at_s": 2.0}, {}, True),
+    ({"started_at_s": 2.0}, {"started_at_s": 1.0}, {}, False),
+    ({"started_at_s": 1.0}, {"started_at_s": 2.0, "eviction_requested_at_s": 9.0}, {}, False),
+    ({"started_at_s": 1.0}, {"started_at_s": 2.0}, {"db-0": 9.0}, False),
+    ({"started_at_s": 2.0, "eviction_requested_at_s": 8.0}, {"started_at_s": 1.0}, {"db-0": 9.0}, True),
+], ids=["a new one", "first", "second", "the other evicts", "told only", "both evict"])  # fmt: skip
+def test_of_two_moves_in_each_other_s_way_one_goes_on(mine, other, told, fits):
+    """Required affinity relies on no pod that a move takes away before."""
+    web = b.replicaset("web").near(HOSTNAME, app="db").replicas(1)
+    db = b.replicaset("db").replicas(2)
+    pods = [
+        web.pod("web-0").on("n1"),
+        db.pod("db-0").label(app="db").on("n2"),
+        db.pod("db-1").label(app="db").on("n1"),
+    ]
+    snapshot = b.snapshot([b.node(name).cpu("8") for name in ("n1", "n2", "n3")], web, db, pods)
+    moves = [under_way(named(snapshot, "db-0"), "n3", **other)]
+    if mine is not None:
+        moves.append(under_way(named(snapshot, "web-0"), "n2", **mine))
+    placement = judged(snapshot, moves, told)
+    assert placement.fits(named(snapshot, "web-0"), "n2", None).ok is fits
+
+
+def of_an_app_alone_on_its_node(*nodes):
+    """web-0 on the first node, and so on; n3 is free."""
+    owner = b.statefulset("web").apart(HOSTNAME, app="web").label(app="web").replicas(len(nodes))
+    pods = [owner.pod(f"web-{i}").on(node) for i, node in enumerate(nodes)]
+    return b.snapshot([b.node(f"n{i}").cpu("8").label({HOSTNAME: f"n{i}"}) for i in (1, 2, 3)], owner, pods)
+
+
+@pytest.mark.parametrize("old", ["runs", "ends", "is gone"])
+def test_nobody_is_sent_where_the_replacement_of_a_move_keeps_it_off(old):
+    """Its placeholder has no labels, and its old pod may take minutes to end: meanwhile no second pod may be evicted for that node."""
+    snapshot = of_an_app_alone_on_its_node("n1", "n2")
+    pod = named(snapshot, "web-0")
+    first = under_way(pod, "n3", eviction_requested_at_s=1.0, reservation_name="first")
+    pods = {key: each for key, each in snapshot.pods.items() if each is not pod}
+    if old != "is gone":
+        pods[pod.key] = pod.with_state(deleting=old == "ends")
+    held = records.room(
+        "first",
+        ReservationPhase.AVAILABLE,
+        annotations={ANNOTATION_MIGRATION: "default/web-0", ANNOTATION_MIGRATION_UID: first.uid},
+        owners=(owner_of("default", pod.controller),),
+        node_name="n3",
+    )
+    snapshot = dataclasses.replace(snapshot, pods=pods, reservations={"first": held})
+    placement, second = judged(snapshot, [first]), named(snapshot, "web-1")
+    assert "rules between pods must hold" in placement.fits(second, "n3", None).message
+    assert placement.for_migration(second).node == ("n1" if old == "is gone" else "")
+    room = Reservation(name="r", uid="", template=second.spec, template_labels=second.labels)
+    assert placement.for_reservation(room).node != "n3"
+    assert old == "is gone" or placement.fits(pod, "n3", None).ok
+
+
+def test_moves_within_a_zone_do_not_count_twice_for_topology_spread():
+    """The old pod of another move and the room that was chosen for it are one pod."""
+    owner = b.replicaset("web").spread(ZONE, 1, app="web").label(app="web").replicas(3)
+    nodes = [b.node(name).cpu("8").zone(zone) for name, zone in (("a", "a"), ("b1", "b"), ("b2", "b"))]
+    pods = [owner.pod(f"web-{i}").on(node) for i, node in enumerate(("a", "b1", "b1"))]
+    snapshot = b.snapshot(nodes, owner, pods)
+    move = records.move_of(named(snapshot, "web-1"), MigrationPhase.RESERVING, node_name="b2")
+    assert judged(snapshot, [move]).fits(named(snapshot, "web-2"), "b2", None).ok
 
 
 @pytest.mark.parametrize(

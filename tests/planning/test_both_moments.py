@@ -15,8 +15,8 @@ from rescheduler.model.room_pod import pinned
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import in_stages
 from rescheduler.planning.planner import plan
+from rescheduler.planning.single_pod import no_moves
 from rescheduler.planning.start_first_mode import may_start_beside, unadopted_replacement
-from rescheduler.planning.transient_pods import minds_the_old_pod
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
@@ -370,20 +370,23 @@ def test_what_is_left_after_a_move_of_mode_start_first_breaks_no_rule(cluster):
 
 @QUICK
 @given(cluster=clusters())
-def test_where_the_old_pod_does_not_matter_both_moments_are_alike(cluster):
-    """The cheap question beside all rules asked twice."""
+def test_an_old_pod_that_ends_is_judged_as_kube_scheduler_counts_it(cluster):
+    """Asked of the rules between pods only, and of the scheduler with the terminating pod in place."""
     replacements, state = Replacements(cluster), SchedulingState(cluster)
     for pod in [p for p in cluster.pods.values() if not p.deleting]:
         replacement = replacements.of(pod).pod
-        if minds_the_old_pod(cluster, pod, replacement) or pod.controller.kind == "StatefulSet":
-            continue
         mark, elsewhere = state.checkpoint(), np.ones(len(state.node_names), dtype=bool)
         elsewhere[state.node_index[pod.node]] = False
         state.remove(pod)
-        gone = state.feasible(replacement)
+        gone = state.feasible(replacement) & elsewhere
+        asked = gone.copy()
+        no_moves(cluster, state).restrict_affinity(replacement, asked, pod)
         state.place_terminating(pod)
-        assert (gone & elsewhere).tolist() == (state.feasible(replacement) & elsewhere).tolist()
+        both = gone & state.feasible(replacement)
         state.rollback(mark)
+        assert not (asked & ~both).any()
+        # Required affinity relies on no other terminating pod either.
+        assert replacement.spec.pod_affinity or asked.tolist() == both.tolist()
 
 
 @QUICK

@@ -11,10 +11,11 @@ from rescheduler.model.names import (
     ANNOTATION_PENDING_POD_MOVES,
     DEFAULT_NAMESPACE,
     GATE_ROOM,
+    HOSTNAME,
     LABEL_PLACEHOLDER,
 )
 from rescheduler.model.own_objects import Condition
-from rescheduler.model.records import OwnerRef, PodSpec, PriorityClass
+from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec, PriorityClass
 from rescheduler.model.reservation import (
     MakingRoom,
     ObjectRef,
@@ -258,3 +259,20 @@ def test_a_room_for_several_that_is_used_completely_takes_no_pod_slot_besides_it
         SchedulingState(snapshot),
     )
     assert steps(found) == [("a-1", "n2")]
+
+
+def test_a_move_goes_where_it_may_stand_beside_the_pods_that_rooms_are_for(decide, landings):
+    """Their placeholders have none of the labels, so the last look before the eviction would refuse what a plan chose beside them."""
+    apart = b.replicaset("db").apart(HOSTNAME, app="db").label(app="db")
+    nodes = [b.node(f"n{i}").label({HOSTNAME: f"n{i}"}) for i in (1, 2, 3)]
+    cluster = b.snapshot(nodes[0].taint("old"), nodes[1:], apart, apart.pod("db-0").on("n1"))
+    holder = b.pod("room-x", "rescheduler").label({LABEL_PLACEHOLDER: "room"}).on("n2").build()
+    owner = OwnerRef("rescheduler.dev/v1alpha1", "Reservation", "room", "room")
+    pod = cluster.pods[ObjectKey("default", "db-0")]
+    room = records.room(
+        "room", ReservationPhase.AVAILABLE, template=pod.spec, template_labels=pod.labels, node_name="n2"
+    )
+    held = msgspec.structs.replace(holder, controller=owner)
+    assert landings(decide(cluster, "NodeTaints")) == {"db-0": "n2"}
+    beside = dataclasses.replace(cluster, pods={**cluster.pods, held.key: held}, reservations={"room": room})
+    assert landings(decide(beside, "NodeTaints")) == {"db-0": "n3"}

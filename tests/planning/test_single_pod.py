@@ -9,7 +9,13 @@ from harness import builders as b
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, HOSTNAME, ZONE
 from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.records import SpreadConstraint
-from rescheduler.planning.single_pod import choose_room, choose_target, move_refusal, start_first_refusal
+from rescheduler.planning.single_pod import (
+    choose_room,
+    choose_target,
+    move_refusal,
+    no_moves,
+    start_first_refusal,
+)
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
@@ -150,14 +156,15 @@ def test_affinity_relies_on_no_pod_that_ends(app, ends):
     assert bool(choose_target(*asked(cluster)).node) is not ends
 
 
-def test_affinity_relies_on_no_pod_that_the_caller_calls_passing(app):
+def test_affinity_relies_on_no_pod_that_is_not_bound_yet(app):
     other = b.pod("db").label(app="db").on("n3")
     cluster = b.snapshot(TWO_ZONES, other, app("web", ["n1"], lambda s: s.near(ZONE, app="db")))
     replacements, state, pod = asked(cluster)
-    passing = [record(cluster, "db"), pod]
-    refused = move_refusal(replacements, state, pod, "n3", passing=passing)
-    assert "as far as pods count that are not terminating" in refused.reason
-    assert "not terminating" in choose_target(replacements, state, pod, passing=passing).message
+    moves = no_moves(cluster, state)
+    with moves.beside([record(cluster, "db")]):
+        refused = move_refusal(replacements, state, pod, "n3", under_way=moves)
+        assert "not bound yet" in refused.reason
+        assert "not bound yet" in choose_target(replacements, state, pod, under_way=moves).message
 
 
 def test_a_target_for_a_move_that_a_user_asked_for(app):
