@@ -1,11 +1,10 @@
-"""``rescheduler move``, ``drain`` and ``scale`` as people type them, on the real control plane."""
+"""``rescheduler check`` and ``scale`` as people type them, on the real control plane."""
 
 import json
 
 import pytest
 from click.testing import CliRunner
 
-from harness.controlplane.world import node_of
 from rescheduler.cli.main import main
 from tests.waiting import until
 
@@ -28,33 +27,6 @@ def leader(controller):
 
 def invoke(control_plane, *words):
     return CliRunner().invoke(main, [*words, "--kubeconfig", str(control_plane.kubeconfig)])
-
-
-def test_a_pod_lands_where_it_was_asked_to(leader, control_plane, world):
-    world.node("a", cpu="4")
-    (pod,) = world.running("Deployment", "web", 1)
-    target = world.node("b", cpu="4")
-    name = pod["metadata"]["name"]
-    done = invoke(control_plane, "move", "pod", name, "--to", target, "-n", world.namespace)
-    assert done.exit_code == 0, done.output
-    assert "Succeeded" in done.stdout
-    assert [node_of(pod) for pod in world.wait_ready("web", 1)] == [target]
-
-
-def test_a_node_is_emptied_although_a_budget_lets_its_pods_go_one_by_one(leader, control_plane, world):
-    old = world.node("old", cpu="4")
-    world.workload("Deployment", "web", 2)
-    world.workload("StatefulSet", "db", 1)
-    world.wait_ready("web", 2)
-    world.wait_ready("db", 1)
-    world.budget("web", "web", minAvailable=1)
-    new = [world.node(name, cpu="2") for name in ("b", "c")]
-    done = invoke(control_plane, "drain", old)
-    assert done.exit_code == 0, done.output
-    assert f"node/{old} drained" in done.stdout
-    pods = [*world.wait_ready("web", 2), *world.wait_ready("db", 1)]
-    assert {node_of(pod) for pod in pods} <= set(new)
-    assert invoke(control_plane, "uncordon", old).stdout == f"node/{old} uncordoned\n"
 
 
 def test_an_installation_at_work_is_in_order_but_for_what_is_not_a_part_of_it(leader, control_plane):

@@ -1,71 +1,14 @@
-"""Reservations that people make, on the real control plane: shared and preallocated rooms, every kind of owner."""
+"""Reservations that people make, on the real control plane: owners without a controller, edits, host ports."""
 
 import pytest
-from reserving import look, of_web, on, phase, reserve, scale
+from reserving import look, of_web, phase, reserve, scale
 
-from harness.controlplane.world import World, condition, gates_of, node_of, placeholders
-from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
+from harness.controlplane.world import World, condition, gates_of
 from rescheduler.model.names import ANNOTATION_RESERVATION
 
 pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 GROUP = "rescheduler.dev/v1alpha1"
-
-
-def test_several_pods_share_a_room_and_the_rest_stays_held(world):
-    node = world.node("pool", cpu="6")
-    # What ends within about a second leaves its part to whoever is faster (docs/reservations.md).
-    world.workload("Deployment", "web", 0, annotations={ANNOTATION_STOP_AFTER: "4"}, grace=10)
-    reserve(world, "pool", of_web(world), node=node, cpu="6", allocateOnce=False).expect()
-    phase(world, "pool", "Available")
-    world.crowd(12)
-    scale(world, 2)
-    world.wait(lambda: len(on(world, node)) == 2, 30)
-    scale(world, 5)
-    world.wait(lambda: len(on(world, node)) == 5, 30)
-    world.wait(lambda: look(world, "pool").get("allocated", {}).get("cpu") == "5")
-    status = world.wait(lambda: look(world, "pool"))
-    assert (status["phase"], status["allocatable"]["cpu"], len(status["currentOwners"])) == (
-        "Available",
-        "6",
-        5,
-    )
-    holders = [p for p in placeholders(world.api) if node_of(p) == node]
-    assert [p["spec"]["containers"][0]["resources"]["requests"]["cpu"] for p in holders] == ["1"]
-    assert on(world, node, "crowd") == []
-    scale(world, 6)
-    world.wait(lambda: len(on(world, node)) == 6, 30)
-    assert look(world, "pool")["allocated"]["cpu"] == "6"
-    # One that is full lives on: a restarted owner gets its part again, and nobody else does.
-    pod = world.get_pod(on(world, node)[0])
-    world.delete_pod(pod, grace=10)
-    world.wait_gone(pod, 30)
-    world.wait(lambda: len(on(world, node)) == 6, 60)
-    assert look(world, "pool")["phase"] == "Available"
-    assert on(world, node, "crowd") == []
-
-
-def test_preallocated_rooms_come_in_pieces_and_disturb_nobody(world):
-    nodes = [world.node(f"full{i}", cpu="2") for i in range(3)]
-    old = [world.pod(f"old-{i}-{half}", nodeName=node) for i, node in enumerate(nodes) for half in "ab"]
-    world.crowd(9)
-    world.workload("Deployment", "web", 0)
-    for index, node in enumerate(nodes):
-        reserve(world, f"p{index}", of_web(world), node=node, cpu="2", preAllocation=True).expect()
-    for index in range(3):
-        status = phase(world, f"p{index}", "Waiting")
-        assert condition({"status": status}, "Ready")["reason"] == "WaitingForRoom"
-        assert condition({"status": status}, "Scheduled")["status"] == "True"
-    assert {world.get_pod(p["metadata"]["name"])["metadata"]["uid"] for p in old} == {
-        p["metadata"]["uid"] for p in old
-    }
-    for half in (0, 1):
-        for pod in old[half::2]:
-            world.delete_pod(pod)
-            world.wait_gone(pod)
-    for index in range(3):
-        phase(world, f"p{index}", "Available")
-    assert [n for node in nodes for n in on(world, node, "crowd")] == []
 
 
 WHO = "rescheduler.test/who"

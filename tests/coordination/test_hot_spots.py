@@ -111,18 +111,6 @@ def test_metrics_that_stop_start_no_moves_and_are_taken_up_where_they_ended():
     assert cluster.run(100) == 0
 
 
-@pytest.mark.parametrize("deviation", [False, True])
-def test_jitter_of_15_points_on_an_even_cluster_moves_nothing_in_300_cycles(deviation):
-    loads = [Load(f"p-{n}-{i}", f"n{n}", steady(500)) for n in range(10) for i in range(10)]
-    args = (
-        {"use_deviation_thresholds": True, "target_thresholds": {"cpu": 10.0}}
-        if deviation
-        else {"thresholds": {"cpu": 55.0}, "target_thresholds": {"cpu": 60.0}}
-    )
-    cluster = MeasuredCluster(10, loads, noise=0.15, minimum_relief=0.0, **args)
-    assert cluster.run(300) == 0
-
-
 @pytest.mark.parametrize("statistic", some(["p50", "p90", "p95", "p99", "peak"], 2))
 def test_by_any_statistic_jitter_moves_nothing_and_a_hot_spot_goes_by_one_move(statistic):
     window = UsageWindow(settings=UsageSettings(statistic=UsageStatistic(statistic)))
