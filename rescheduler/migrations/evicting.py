@@ -58,7 +58,7 @@ _SURELY_FORBIDDEN_S: Final = 10.0
 """403 for longer than this ends the move. An API server that starts answers 403 until it has read the roles."""
 _UNGATED: Final = (
     "new pods of the controller do not get the gate: the controller's own pod got it in a dry run, one in namespace {} did not; "
-    "a mutating policy or webhook takes it off there (rescheduler check)"
+    "another mutating policy or webhook prevents it there (rescheduler check)"
 )
 
 # Evictions carry the uid: if the pod is gone or has another uid, the pod of this move has ended under our intent.

@@ -140,7 +140,11 @@ class Replacements:
             return _none(refusal)
         revision = revision_to_come(pod, workload)
         admitted = snapshot.admitted.get(TemplateKey(uid, revision))
-        refusal = _admission_refuses(admitted) if admitted is not None else self._siblings_wait(uid, workload)
+        refusal = (
+            _admission_refuses(admitted, workload)
+            if admitted is not None
+            else self._siblings_wait(uid, workload)
+        )
         if refusal is not None:
             return _none(refusal)
         own = self._newest.of(uid, "")
@@ -177,10 +181,18 @@ class Replacements:
         return NotReplaced(NoReplacement.TEMPLATE_GATED, message)
 
 
-def _admission_refuses(admitted: AdmittedPod) -> NotReplaced | None:
+def _admission_refuses(admitted: AdmittedPod, workload: Workload | None) -> NotReplaced | None:
     if admitted.spec is None:
         message = f"would not be replaced: the API server refuses the new pod: {admitted.refusal}"
         return NotReplaced(NoReplacement.NOT_ADMITTED, message)
+    if (
+        workload is not None
+        and workload.selector is not None
+        and not workload.selector.matches(admitted.labels)
+    ):
+        named = f"{workload.kind} {workload.namespace}/{workload.name}"
+        message = f"would be followed by pods without end: admission changes their labels, so that {named} takes none for its own"
+        return NotReplaced(NoReplacement.RELEASED, message)
     return next(waits_for_others(admitted.spec, "the API server gives the new pod"), None)
 
 

@@ -11,15 +11,19 @@ from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
 from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.resources import Resources
+from rescheduler.model.selectors import LabelSet
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 
 NOW = 1_000.0
-GROWN = AdmittedPod(spec=PodSpec(requests=Resources(cpu_milli=700)))
+WEB = LabelSet({"app": "web"})
+GROWN = AdmittedPod(spec=PodSpec(requests=Resources(cpu_milli=700)), labels=WEB)
 ADMITTED = CreationAnswer(CreationOutcome.ADMITTED, pod=GROWN)
 REFUSED = CreationAnswer(CreationOutcome.REFUSED, "no", AdmittedPod(refusal="no"))
 NO_RIGHT = CreationAnswer(CreationOutcome.NO_RIGHT, "cannot create resource")
-GATED = CreationAnswer(CreationOutcome.ADMITTED, pod=AdmittedPod(spec=PodSpec(gates=("queue.example/hold",))))
+GATED = CreationAnswer(
+    CreationOutcome.ADMITTED, pod=AdmittedPod(spec=PodSpec(gates=("queue.example/hold",)), labels=WEB)
+)
 UNANSWERED = CreationAnswer(CreationOutcome.UNANSWERED, "503")
 
 

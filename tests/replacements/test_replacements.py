@@ -231,6 +231,17 @@ def test_a_pod_that_the_api_server_refuses_has_no_replacement():
     assert found.message.endswith("violates PodSecurity")
 
 
+def test_a_pod_whose_labels_admission_changes_has_no_replacement():
+    """Its ReplicaSet would not take the new pod for its own, and create the next one, without end."""
+    owner = b.replicaset("web").replicas(1)
+    (workload,) = b.snapshot(*NODES, owner).workloads.values()
+    changed = AdmittedPod(spec=workload.template, labels=LabelSet({"app": "other"}), asked_at_s=1.0)
+    admitted = {TemplateKey(workload.uid): changed}
+    found = comes_back("web-0", owner, owner.pod("web-0").on("n1"), admitted=admitted)
+    assert (found.pod, found.reason) == (None, NoReplacement.RELEASED)
+    assert "ReplicaSet default/web takes none for its own" in found.message
+
+
 GROUP = {"podGroupName": "gang"}
 
 
@@ -243,7 +254,11 @@ def test_a_pod_that_would_come_back_as_a_member_of_a_group_waits_for_the_others(
     assert (found.pod, found.reason) == (None, NoReplacement.GROUP)
     assert "gang" in found.message
     (workload,) = b.snapshot(*NODES, grouped).workloads.values()
-    admitted = {TemplateKey(workload.uid): AdmittedPod(spec=workload.template, asked_at_s=1.0)}
+    admitted = {
+        TemplateKey(workload.uid): AdmittedPod(
+            spec=workload.template, labels=LabelSet({"app": "web"}), asked_at_s=1.0
+        )
+    }
     found = comes_back("web-0", owner, old, admitted=admitted)
     assert (found.pod, found.reason) == (None, NoReplacement.GROUP)
 
