@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from typing import Final
 
 import click
 
@@ -15,7 +17,12 @@ from rescheduler.cli.output import emit, style, terminal_width
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import AnotherLeadsError, Controller, MissingParts, Options
 from rescheduler.controller.server import CannotListenError
+from rescheduler.kube.kubeconfig import inside_a_pod
 from rescheduler.reports.text import outcomes_text, plan_text
+
+PATIENCE_S: Final = 240.0
+"""A Pod whose container ends is started again later and later, up to five minutes after the API server is back. With the last try
+it is less than the startup probe in manifests/base/deployment.yaml allows."""
 
 
 def run(
@@ -37,6 +44,7 @@ def run(
         if config_map is not None:
             raise click.UsageError("--config and --config-map exclude each other")
         read_text(cluster.config_file, "configuration")
+    patient = inside_a_pod(cluster.kubeconfig, os.environ) and not (once or dry_run)
     options = Options(
         config_file=cluster.config_file,
         config_map=parse_config_map(config_map),
@@ -44,6 +52,7 @@ def run(
         once=once,
         port=port,
         identity=identity,
+        patience_s=PATIENCE_S if patient else 0.0,
     )
     transport = cluster.connected()
     stop = threading.Event()

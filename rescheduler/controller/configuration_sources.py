@@ -2,7 +2,7 @@
 
 The core thread reads the source in every turn, so no source blocks: a file is read again when its status has changed,
 and the ConfigMap is followed by an informer. Only the first reading of a ConfigMap is a call, before the loop starts, so
-that the process ends with the API server's message if a right is missing or the server does not answer.
+that the process ends with the API server's message if a right is missing or the server does not answer, for minutes in a Pod.
 """
 
 from __future__ import annotations

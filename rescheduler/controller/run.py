@@ -36,6 +36,7 @@ from rescheduler.controller.configuration_sources import ConfigMapSource, FileSo
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.eviction_watch import EvictionWatch, readable_evictions
+from rescheduler.controller.first_look import first_look
 from rescheduler.controller.live_page import Health, LivePage
 from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop
 from rescheduler.controller.metrics import Metrics
@@ -47,7 +48,7 @@ from rescheduler.guard.guard import Guard, user_of
 from rescheduler.guard.responding import EvictionSource, Responding
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
-from rescheduler.kube.discovery import OLDEST, Capabilities, discover
+from rescheduler.kube.discovery import OLDEST, Capabilities
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
@@ -93,6 +94,8 @@ class Options:
     """Serve health checks and metrics."""
     port: int | None = None
     """Where, instead of ``server.port`` of the configuration."""
+    patience_s: float = 0.0
+    """How long an API server that is away, or only starts, is waited for."""
 
 
 class MissingParts(ReschedulerError):  # noqa: N818 - not a fault: the cluster lacks our CRDs, or is too old
@@ -148,13 +151,16 @@ class Controller:
             AnotherLeadsError: ``once``, and another controller leads.
         """
         sys.setswitchinterval(_SWITCH_S)
-        self._configuration.start()
+        capabilities = first_look(
+            self._configuration, self._api, self.stop, patience_s=self._options.patience_s
+        )
+        if capabilities is None:
+            return
         if self._configuration.careful:
             self._log.error(
                 "There is no configuration: no policy moves anything, and the lowest limits hold",
                 remedy="create the ConfigMap (kubectl apply -k manifests/)",
             )
-        capabilities = discover(self._api)
         self._check(capabilities)
         self._compare_rules()
         if not self._time.known:

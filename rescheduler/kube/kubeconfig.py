@@ -45,7 +45,7 @@ def load_configuration(
         KubeconfigError: unreadable or malformed file, unknown context, failing plugin, bad certificates, what is not supported.
     """
     environ = os.environ if environ is None else environ
-    if _inside_a_pod(kubeconfig, environ):
+    if inside_a_pod(kubeconfig, environ):
         return _checked(_in_cluster(), SERVICE_TOKEN_FILENAME)
     where = _where(kubeconfig, environ)
     found = chosen(where, context, one_file=bool(kubeconfig))
@@ -61,14 +61,15 @@ def default_namespace(
         KubeconfigError: as ``load_configuration``.
     """
     environ = os.environ if environ is None else environ
-    if _inside_a_pod(kubeconfig, environ):
+    if inside_a_pod(kubeconfig, environ):
         own = Path(SERVICE_TOKEN_FILENAME).with_name("namespace")
         return own.read_text(encoding="utf-8").strip() if own.exists() else _NO_NAMESPACE
     found = chosen(_where(kubeconfig, environ), context, one_file=bool(kubeconfig))
     return found.context.text("namespace") or _NO_NAMESPACE
 
 
-def _inside_a_pod(kubeconfig: str | None, environ: Mapping[str, str]) -> bool:
+def inside_a_pod(kubeconfig: str | None, environ: Mapping[str, str]) -> bool:
+    """True if the service account of the own pod is used."""
     named = kubeconfig or environ.get("KUBECONFIG")
     return not named and SERVICE_HOST_ENV_NAME in environ and Path(SERVICE_TOKEN_FILENAME).exists()
 

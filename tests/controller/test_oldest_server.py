@@ -17,7 +17,7 @@ def start(tmp_path, monkeypatch):
 
     def start(version, *, there=True, dry_run=False):
         capabilities = Capabilities(version=version, reservations=there, pod_migrations=there)
-        monkeypatch.setattr("rescheduler.controller.run.discover", lambda _api: capabilities)
+        monkeypatch.setattr("rescheduler.controller.first_look.discover", lambda _api: capabilities)
         monkeypatch.setattr("rescheduler.controller.run.installed_rules", lambda _api: InstalledRules())
         path = tmp_path / "config.yaml"
         path.write_text(QUIET)
