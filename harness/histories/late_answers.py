@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rescheduler.controller.call_pool import Lanes, Work
+from rescheduler.controller.call_pool import CallPool, Lanes, Work
 
 _ON_THE_WAY_S: Final = (0.0, 0.0, 0.01, 0.1)
 """From the decision to the server: no work waits for a free thread."""
@@ -38,7 +38,7 @@ class _Sent:
     answered: bool = False
 
 
-class LatePool:
+class LatePool(CallPool):
     """See ``rescheduler.controller.call_pool.CallPool``. ``share``: of the works that are late; the others land at once."""
 
     def __init__(self, rng: random.Random, *, clock: Callable[[], float], share: float) -> None:

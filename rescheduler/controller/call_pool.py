@@ -87,55 +87,30 @@ class OneCall(Generic[T]):
             self.take(answer, now_s)
 
 
-class CallPool(Protocol):
-    """Makes the calls of works. All methods are for the core thread."""
-
-    def begin_round(self) -> None:
-        """A new round begins: a lane that was turned away and does not ask again in it waits no longer."""
-        ...
-
-    def accepts(self, lane: str) -> bool:
-        """True if a work of that lane may begin now. A lane that is turned away goes first when a worker is free."""
-        ...
-
-    def begin(self, work: Work, now_s: float) -> None:
-        """Begin ``work``; it may land before this returns."""
-        ...
+class CallPool:
+    """Makes the calls of works; here each where it is begun, as for commands, dry runs and tests. All methods are for the core thread."""
 
     @property
     def answered(self) -> bool:
         """True if a work can land."""
-        ...
-
-    def land(self, now_s: float) -> bool:
-        """Land all works whose calls were answered; True if there were some. Raises NotLeaderError."""
-        ...
-
-
-class InlinePool:
-    """Makes each call where it is begun: for commands, dry runs and tests."""
-
-    @property
-    def answered(self) -> bool:
-        """Nothing is ever left to land."""
         return False
 
     def begin_round(self) -> None:
-        """Nobody waits."""
+        """A new round begins: a lane that was turned away and does not ask again in it waits no longer."""
 
     def accepts(self, lane: str) -> bool:
-        """Always."""
+        """True if a work of that lane may begin now. A lane that is turned away goes first when a worker is free."""
         del lane
         return True
 
     def begin(self, work: Work, now_s: float) -> None:
-        """Make all calls, and land."""
+        """Begin ``work``; it may land before this returns."""
         while work.call():
             pass
         work.land(now_s)
 
     def land(self, now_s: float) -> bool:
-        """Nothing to do."""
+        """Land all works whose calls were answered; True if there were some. Raises NotLeaderError."""
         del now_s
         return False
 
@@ -194,7 +169,7 @@ class Lanes:
         return ahead.index(lane) if lane in ahead else len(ahead)
 
 
-class ThreadPool:
+class ThreadPool(CallPool):
     """Makes calls on threads, which are started as they are needed and end with the process."""
 
     def __init__(self, *, answered: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from rescheduler.configuration.document import Configuration
-from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
+from rescheduler.controller.call_pool import OWN_LANE, CallPool
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
@@ -70,7 +70,7 @@ class Order:
 class Issue:
     """The moves of one decision as they begin. Used by the core thread only."""
 
-    pool: CallPool = field(default_factory=InlinePool)
+    pool: CallPool = field(default_factory=CallPool)
     waiting: list[Creations] = field(default_factory=list)
     """Those whose namespace has no free worker."""
     under_way: int = 0
@@ -154,7 +154,7 @@ class ApiIssuer:
     api: KubeApi
     still_leader: Callable[[], bool] = lambda: True
     """Asked right before each creation."""
-    pool: CallPool = field(default_factory=InlinePool)
+    pool: CallPool = field(default_factory=CallPool)
     clock: Callable[[], float] = time.monotonic
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
 

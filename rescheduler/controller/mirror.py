@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from rescheduler.calls.objects import create_config_map, set_keys
-from rescheduler.controller.call_pool import CallPool, InlinePool, OneCall
+from rescheduler.controller.call_pool import CallPool, OneCall
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.sender import Sender
 from rescheduler.kube.client import KubeApi
@@ -91,7 +91,7 @@ class Mirror:
 
     switch: ConfigMapKeys
     what: str = "ConfigMap"
-    pool: CallPool = field(default_factory=InlinePool)
+    pool: CallPool = field(default_factory=CallPool)
     watched: Callable[[], ConfigMap | None] = lambda: None
     """What a watch of the ConfigMap has shown last, another object after each change; None: it is not watched."""
     lenient: bool = False

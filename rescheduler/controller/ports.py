@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.memory import sparing
 from rescheduler.controller.metrics import Metrics
@@ -166,7 +166,7 @@ class Ports:
     """Decide and log; change nothing."""
     once: bool = False
     """Only one decision, whose plan lists every skipped pod; the loop ends when its moves have ended."""
-    pool: CallPool = field(default_factory=InlinePool)
+    pool: CallPool = field(default_factory=CallPool)
     """Where calls wait for their answers."""
     deciding: Callable[[bool], AbstractContextManager[None]] = sparing
     """A context for each decision; the argument is True for the first one of the process."""

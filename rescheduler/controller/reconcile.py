@@ -21,7 +21,7 @@ from typing import Final
 from rescheduler.calls.call import AnyCall, Call, CreationTrial, GateProbe, writes_status
 from rescheduler.calls.nodes import taint_node, untaint_node
 from rescheduler.calls.pods import release, tolerate
-from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.crashes import CrashReports, whose_step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
@@ -84,7 +84,7 @@ class Reconciler:
     recorder: MoveRecorder
     placement: Placement
     settings: Settings = field(default_factory=Settings)
-    pool: CallPool = field(default_factory=InlinePool)
+    pool: CallPool = field(default_factory=CallPool)
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds: the age of steps under way."""
     listeners: tuple[Listener, ...] = ()

@@ -31,7 +31,7 @@ from rescheduler.controller.admission import (
     single_api_server,
 )
 from rescheduler.controller.assembly import assemble, leadership
-from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
+from rescheduler.controller.call_pool import CallPool, ThreadPool
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
@@ -284,7 +284,7 @@ class Controller:
     def _pool(self, stack: ExitStack, informers: Informers) -> CallPool:
         """A dry run sends nothing, so it waits for no answer."""
         if self._options.dry_run:
-            return InlinePool()
+            return CallPool()
         pool = ThreadPool(answered=lambda: informers.events.put(WAKE))
         if self._options.once:
             # After the pool has stopped: what its last calls have done is logged, too.

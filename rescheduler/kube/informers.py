@@ -34,12 +34,10 @@ class Informers:
         decoder: Decoder,
         *,
         resources: Mapping[Kind, Resource] = RESOURCES,
-        field_selectors: Mapping[Kind, str] | None = None,
         watch_list: bool = True,
     ) -> None:
         self.events: Events = SimpleQueue()
         shared = SharedDecoder(decoder)
-        selectors = {Kind.POD: UNFINISHED_PODS} if field_selectors is None else field_selectors
         self._informers = {
             kind: Informer(
                 kind,
@@ -47,7 +45,7 @@ class Informers:
                 transport,
                 shared,
                 self.events,
-                field_selector=selectors.get(kind, ""),
+                field_selector=UNFINISHED_PODS if kind is Kind.POD else "",
                 watch_list=watch_list,
             )
             for kind, resource in resources.items()

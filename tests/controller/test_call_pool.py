@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.histories.late_answers import LatePool
-from rescheduler.controller.call_pool import OWN_LANE, InlinePool, Lanes, ThreadPool, own_lane
+from rescheduler.controller.call_pool import OWN_LANE, CallPool, Lanes, ThreadPool, own_lane
 
 LIMIT_S = 120.0
 
@@ -60,7 +60,7 @@ def begin(pool, *works):
 
 
 def test_an_inline_pool_makes_all_calls_and_lands_at_once():
-    pool, work = InlinePool(), over(calls=3)
+    pool, work = CallPool(), over(calls=3)
     begin(pool, work)
     assert work.made == [0, 1, 2]
     assert work.landed

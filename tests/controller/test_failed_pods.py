@@ -4,7 +4,7 @@ import pytest
 from scenes import Scene
 
 from kube_sandbox.controllers.unstructured import GroupKind
-from rescheduler.controller.call_pool import InlinePool
+from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.kinds import Kind
@@ -120,7 +120,7 @@ def test_only_a_leader_that_is_no_dry_run_deletes(fields, goes):
     scene = Scene({"n1": 2})
     for name in "abc":
         failed(scene, name)
-    api, pool = KubeApi(scene.cluster.transport), InlinePool()
+    api, pool = KubeApi(scene.cluster.transport), CallPool()
     ports = {"leads": lambda: True, "wall_s": lambda: scene.now_s, **fields}
     cleaner = FailedPodCleaner(api=api, pool=pool, **ports)
     cleaner.tend(FailedPods(enabled=True), Protections(), 0.0)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rescheduler.calls.call import Verb
-from rescheduler.controller.call_pool import InlinePool
+from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.dispatcher import Dispatcher
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.probing import LEAST_S, MOST_S, SchedulerProbes, rest_s
@@ -134,7 +134,7 @@ class Play:
         self.memory = Memory()
         self.calls = Dispatcher(
             sender=server,
-            pool=InlinePool(),
+            pool=CallPool(),
             memory=self.memory,
             recorder=None,
             crashed=None,
