@@ -2,7 +2,8 @@
 
 The placeholder of a move has none of the labels and rules of the replacement that will stand there. So whoever is placed must fit
 beside the old pods and the replacements of all moves that count for it (``planning.transient_pods``), and must not take away
-what one of them relies on. Of two moves that are in each other's way exactly one goes on (``_goes_before``).
+what one of them relies on. Of two moves that are in each other's way exactly one goes on (``_goes_before``). A pending pod for which
+others step aside counts like the replacement of a move.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from rescheduler.coordination.assumed import AssumedRoom, Written
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod, PodState
+from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.room_of_move import controller_of_move, room_of_move
+from rescheduler.model.room_pod import (
+    decision_of,
+    hypothetical_pod,
+    keeps_its_distance,
+    made_for_pod,
+    waiting_pod,
+)
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.transient_pods import TransientPods
@@ -65,6 +74,8 @@ class MovesUnderWay:
         self._counted: list[tuple[PodMigration | None, PlannedMove]] = []
         for move in self.moves:
             self._count(move.pod, move.replacement, move.migration)
+        for pod in _awaited(replacements.snapshot):
+            self._count(pod.with_state(deleting=True), pod)
 
     def add(self, pod: Pod, replacement: Pod) -> None:
         """A node was chosen for one more, or another one than before. ``replacement``: as it is to stand."""
@@ -74,7 +85,7 @@ class MovesUnderWay:
         self._count(pod, replacement)
 
     def _count(self, pod: Pod, replacement: Pod, migration: PodMigration | None = None) -> None:
-        if pod.node in self._index:
+        if pod.node in self._index and replacement.node in self._index:
             move = PlannedMove(pod, replacement, self._index[pod.node], self._index[replacement.node])
             self._counted.append((migration, move))
             self._passing.add(move)
@@ -141,6 +152,20 @@ def _begun(replacements: Replacements, written: Written) -> Iterator[MoveUnderWa
         if coming is not None and not claimed:
             there = msgspec.structs.replace(coming, node=node)
             yield MoveUnderWay(migration, pod, there, node, name, room is not None)
+
+
+def _awaited(snapshot: Snapshot) -> Iterator[Pod]:
+    """Pods for which others step aside, where they are to stand: what holds their room, if anything does, has none of their rules."""
+    for reservation in snapshot.reservations.values():
+        making, status = decision_of(reservation), reservation.status
+        if making is None or status.current_owners or reservation.deleting:
+            continue
+        found = waiting_pod(reservation, snapshot.pods)
+        held = status.phase is ReservationPhase.AVAILABLE  # ``Placement`` counts its pod
+        if made_for_pod(reservation) is None and keeps_its_distance(reservation) and not held:
+            found = hypothetical_pod(reservation)
+        if found is not None:
+            yield msgspec.structs.replace(found, node=making.node)
 
 
 def _old_pod(migration: PodMigration, snapshot: Snapshot, node: str) -> Pod | None:

@@ -44,6 +44,7 @@ from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import (
     hypothetical_pod,
     keeps_its_distance,
+    made_for_pod,
     pod_of_room,
     priority_of_pods,
 )
@@ -123,8 +124,8 @@ class Placement:
             self._take_off(state, self._placeholder(reservation))
             held = self._holder_rules(state).for_room(reservation, pod)
             with self._under_way(pod, None, reservation.name) as passing:
-                # The move that it was made for has looked at this already.
-                under_way = None if made_for(reservation) else passing
+                # Who chose the node of a move or of a pending pod has looked at this already.
+                under_way = None if made_for(reservation) or made_for_pod(reservation) else passing
                 choice = self._room(reservation, state, pod, held, under_way)
         if choice.node and choice.node != waits_on:
             self._take(reservation.name, pod, choice.node)
@@ -476,8 +477,7 @@ class Placement:
 
     def _holder_rules(self, state: SchedulingState) -> Holders:
         if self._holders is None:
-            snapshot = self._replacements.snapshot
-            moves = self._opened()[1].moves
+            snapshot, moves = self._replacements.snapshot, self._opened()[1].moves
             self._holders = holders_of(state, snapshot, self.namespace, self._assumed, moves)
         return self._holders
 

@@ -2,14 +2,28 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from harness import builders as b
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, HOSTNAME, ZONE
+from rescheduler.model.names import (
+    ANNOTATION_MIGRATION,
+    ANNOTATION_MIGRATION_UID,
+    ANNOTATION_PENDING_POD,
+    ANNOTATION_PENDING_POD_MOVES,
+    HOSTNAME,
+    ZONE,
+)
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import (
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.template import owner_of
 from tests import records
@@ -134,6 +148,28 @@ def test_nobody_is_sent_where_the_replacement_of_a_move_keeps_it_off(old):
     room = Reservation(name="r", uid="", template=second.spec, template_labels=second.labels)
     assert placement.for_reservation(room).node != "n3"
     assert old == "is gone" or placement.fits(pod, "n3", None).ok
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_nobody_is_sent_where_a_pending_pod_gets_room_that_keeps_it_off(claimed):
+    """Others step aside for it, and its placeholder, if it has one, has no labels. Once it has claimed its room it is a pod like others."""
+    snapshot = of_an_app_alone_on_its_node("n1", "n2")
+    second = named(snapshot, "web-1")
+    waits = msgspec.structs.replace(second, name="web-2", uid="w2", node="")
+    this = ObjectRef("default", "web-2", "w2")
+    room = records.room(
+        "for-web-2",
+        ReservationPhase.WAITING,
+        annotations={ANNOTATION_PENDING_POD: "default/web-2", ANNOTATION_PENDING_POD_MOVES: "1"},
+        owners=(ReservationOwner(object=this),),
+        template_node="n3",
+        node_name="n3",
+        current_owners=(this,) if claimed else (),
+    )
+    known = {**snapshot.pods, waits.key: waits}
+    placement = judged(dataclasses.replace(snapshot, pods=known, reservations={room.name: room}), [])
+    assert "InterPodAffinity" in placement.fits(second, "n3", None).message
+    assert placement.for_migration(second).node == ""
 
 
 def test_moves_within_a_zone_do_not_count_twice_for_topology_spread():
