@@ -174,6 +174,7 @@ class _Assembly:
             still_leader=self.ports.leads,
             gate_stands=partial(_stands, gate_keys, self.ports.gate.keys),
             single_api_server=self.ports.gate.single_api_server,
+            controllers_away=self.ports.controllers_away,
             record_event=self.ports.reports.events.record,
         )
         return sender, ApiIssuer(

@@ -166,6 +166,8 @@ class Ports:
     """Decide and log; change nothing."""
     once: bool = False
     """Only one decision, whose plan lists every skipped pod; the loop ends when its moves have ended."""
+    controllers_away: Callable[[], str] = lambda: ""
+    """Why no controller would create a replacement now; "": nothing is known against it. Called by any thread."""
     pool: CallPool = field(default_factory=CallPool)
     """Where calls wait for their answers."""
     deciding: Callable[[bool], AbstractContextManager[None]] = sparing

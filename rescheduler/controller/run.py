@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -48,6 +49,7 @@ from rescheduler.guard.guard import Guard, user_of
 from rescheduler.guard.responding import EvictionSource, Responding
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
+from rescheduler.kube.controller_manager import ControllerManager
 from rescheduler.kube.discovery import OLDEST, Capabilities
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.events import EventRecorder
@@ -71,6 +73,8 @@ CALL_DEADLINE_S: Final = 15.0
 """Longer than an admission webhook may take by default (10 s), so that its refusal is heard."""
 _GUARD_CALL_S: Final = 5.0
 """For a PodMigration of the guard; the next pass tries again."""
+_LOOK_LIMIT_S: Final = 2.0
+"""For what is looked at before a move goes on, and counts as not known without an answer."""
 _LAST_CALLS_S: Final = 5.0
 """How long calls under way are waited for when the process ends."""
 _SWITCH_S: Final = 0.0005
@@ -250,6 +254,9 @@ class Controller:
             api=KubeApi(self._transport, NO_RETRY, timeout_s=CALL_DEADLINE_S),
             informers=informers,
             leads=leads,
+            controllers_away=ControllerManager(
+                KubeApi(self._transport, NO_RETRY, timeout_s=_LOOK_LIMIT_S), time.monotonic, self._time.now_s
+            ).away,
             gate=GatePorts(
                 ready=self._gate_ready(stack, leads, capabilities, recorder),
                 keys=self._watch_gate_keys(stack, informers),

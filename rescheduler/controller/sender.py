@@ -76,6 +76,9 @@ class ApiSender:
     single_api_server: Callable[[], bool] = lambda: False
     """Asked after a proof of the gate, on any thread: True if it is in force wherever pods may be created."""
 
+    controllers_away: Callable[[], str] = lambda: ""
+    """Asked before each dry-run creation, on any thread: why nobody would create the pod; "": nothing is known against it."""
+
     def send(self, call: AnyCall) -> Effect:
         """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
         match call:
@@ -103,6 +106,8 @@ class ApiSender:
         return NO_EFFECT if following is None else self.send(following)
 
     def _try_creation(self, steps: ReadThenCall | Call, changes: Iterable[Call]) -> Effect:
+        if away := self.controllers_away():
+            return Effect(creation=CreationAnswer(CreationOutcome.UNANSWERED, away))
         step: Call | ReadThenCall | None = steps
         try:
             for change in changes:

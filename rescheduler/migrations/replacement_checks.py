@@ -172,7 +172,7 @@ def _wait(draft: Draft, seen: ObservedCreation) -> None:
     draft.change(eviction_requested_at_s=0.0)
     draft.say(
         Why.REPLACEMENT_UNKNOWN,
-        f"a dry run of the replacement's creation and hand-over was not answered: {seen.message}",
+        f"it is not known what would replace the pod: {seen.message}",
     )
     again_s = seen.asked_at_s + doubling_s(draft.settings.first_backoff_s, seen.tries, _LAST_BACKOFF_S)
     if draft.now_s >= again_s:

@@ -58,7 +58,7 @@ class CreationOutcome(enum.StrEnum):
     REFUSED = "Refused"
     """Admission or validation refuses the pod, so its controller could not create it either."""
     UNANSWERED = "Unanswered"
-    """No answer, 429 or 5xx (also: a webhook that must be asked cannot be reached), or the controller is gone: nothing is known."""
+    """No answer, 429 or 5xx (also: a webhook that must be asked cannot be reached), or the controller is gone or not at work: nothing is known."""
     NO_RIGHT = "NoRight"
     """403 by authorization: this program has no right to create pods in the namespace."""
     NO_EVIDENCE = "NoEvidence"
