@@ -30,6 +30,7 @@ from rescheduler.model.room_pod import (
 )
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.single_pod import weightless
 from rescheduler.planning.transient_pods import TransientPods
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.replacements.replacement import Replacements
@@ -67,7 +68,7 @@ class MovesUnderWay:
         self, replacements: Replacements, state: SchedulingState, written: Written, intent_s: IntentOf
     ) -> None:
         """``state``: with their old pods, and without their replacements. ``written``: as for ``assumed_rooms``."""
-        self._index = state.node_index
+        self._state, self._index = state, state.node_index
         self._intent_s = intent_s
         self.moves = [move for move in _begun(replacements, written) if move.node in self._index]
         self._passing = TransientPods(replacements.snapshot, state, done=False)
@@ -100,7 +101,7 @@ class MovesUnderWay:
 
     @contextmanager
     def beside(self, pod: Pod | None, expected: Iterable[Pod]) -> Iterator[TransientPods]:
-        """The pods of the moves that count for the replacement of ``pod``; None: for one that replaces none.
+        """The pods of the moves that count for the replacement of ``pod``; None: for one that replaces none. Meanwhile the state has their volumes.
 
         ``expected``: pods of the state on which its required affinity must not rely, because they are not bound yet.
         """
@@ -111,8 +112,23 @@ class MovesUnderWay:
             for move, one in self._counted
             if one.pod.uid == uid or (own and move and self._goes_before(own, move))
         ]
-        with self._passing.without(left_out), self._passing.beside(expected):
+        without = {id(one) for one in left_out}
+        counted = [one.replacement for _, one in self._counted if id(one) not in without]
+        with self._passing.without(left_out), self._passing.beside(expected), self._attached(counted):
             yield self._passing
+
+    @contextmanager
+    def _attached(self, replacements: Iterable[Pod]) -> Iterator[None]:
+        """Meanwhile the volumes of these count on their nodes: a placeholder has none, and a node takes so many only."""
+        mark = self._state.checkpoint()
+        try:
+            for one in replacements:
+                if one.spec.volumes:
+                    volumes = room_of_replacement(weightless(one))
+                    self._state.place(msgspec.structs.replace(volumes, name=f"{one.name}+"), one.node)
+            yield
+        finally:
+            self._state.rollback(mark)
 
     def _goes_before(self, move: PodMigration, other: PodMigration) -> bool:
         """By intent, then by their start: a total order, so that of two that are in each other's way one goes on."""

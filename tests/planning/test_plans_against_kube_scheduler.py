@@ -2,13 +2,16 @@
 
 import pytest
 
-from harness.differential.plans.judging import Tally, judge
+from harness.differential.plans.asked import asked_moves
+from harness.differential.plans.judging import Tally, judge, judge_moves
 from harness.differential.plans.replay import When
 from harness.shapes.clusters import random_shapes
 from tests.planning.test_plans_of_every_shape import SEEDS
 
 AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165, 230, 713)
 RARE = (37, 43, 53, 57, 60)
+ASKED = (880010, 880026, 880055, 880098, 880112, 880169, 880189, 890156)
+"""Where placeholders, which have neither labels nor volumes, would let a second pod be evicted for a node that does not take it."""
 
 
 @pytest.mark.realcluster
@@ -22,3 +25,13 @@ def test_kube_scheduler_takes_every_replacement_where_it_is_planned(program):
     assert tally.asked[When.ROOM]
     assert set(tally.modes) == {"ReserveFirst", "StartFirst"}
     assert {"ReplicaSet", "StatefulSet", "ReplicationController"} <= set(tally.owners)
+
+
+@pytest.mark.realcluster
+def test_kube_scheduler_takes_every_replacement_of_moves_that_people_ask_for_one_after_the_other(program):
+    tally, refused = Tally(), []
+    for seed in ASKED:
+        case = random_shapes(seed, tight=seed % 4 == 0, aged=True, rare=seed % 3 != 0)
+        refused += [str(found) for found in judge_moves(case, asked_moves(case, seed), program, tally)]
+    assert not refused, "\n".join(refused[:5])
+    assert tally.moves > len(ASKED)

@@ -9,8 +9,9 @@ from collections import Counter
 import click
 
 from harness.controlplane.binaries import BinariesMissing
+from harness.differential.plans.asked import asked_moves
 from harness.differential.plans.dumps import Misread
-from harness.differential.plans.judging import Tally, judge
+from harness.differential.plans.judging import Tally, judge, judge_moves
 from harness.differential.program import Program, build
 from harness.shapes.clusters import random_shapes
 
@@ -23,7 +24,10 @@ _COMMAND = "python -m harness.differential.plans"
 )
 @click.option("--first", default=0, show_default=True, help="Seed of the first cluster.")
 @click.option("--show", default=20, show_default=True, help="How many refusals to print.")
-def main(moves: int, first: int, show: int) -> None:
+@click.option(
+    "--asked", is_flag=True, help="Moves that people ask for while others are under way, not plans."
+)
+def main(*, moves: int, first: int, show: int, asked: bool) -> None:
     """Asks kube-scheduler's own code about every move of our plans, as each has its turn."""
     try:
         path = build()
@@ -33,18 +37,22 @@ def main(moves: int, first: int, show: int) -> None:
     tally, problems, seed, start = Tally(), 0, first, time.monotonic()
     with Program(path) as program:
         while tally.moves < moves:
-            for found in _judged(seed, program, tally):
+            for found in _judged(seed, program, tally, asked=asked):
                 problems += 1
                 if problems <= show:
-                    click.echo(f"seed {seed}, {found}\n  again: {_COMMAND} --first {seed} --moves 1")
+                    click.echo(
+                        f"seed {seed}, {found}\n  again: {_COMMAND}{' --asked' * asked} --first {seed} --moves 1"
+                    )
             seed += 1
     _report(tally, time.monotonic() - start)
     sys.exit(1 if problems else 0)
 
 
-def _judged(seed: int, program: Program, tally: Tally) -> list[str]:
+def _judged(seed: int, program: Program, tally: Tally, *, asked: bool) -> list[str]:
     try:
         case = random_shapes(seed, tight=seed % 4 == 0, aged=True, rare=seed % 3 != 0)
+        if asked:
+            return [str(found) for found in judge_moves(case, asked_moves(case, seed), program, tally)]
         return [str(found) for found in judge(case, program, tally)]
     except Misread as wrong:
         tally.misread += 1

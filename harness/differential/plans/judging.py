@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from harness.differential.plans.case import Case
 from harness.differential.plans.dumps import read
 from harness.differential.plans.replay import Script, script
 from harness.differential.program import Program
-from rescheduler.planning.plan import Move, Plan
+from rescheduler.planning.plan import Move, PendingRoom, Plan
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.configuration import parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
@@ -63,18 +64,24 @@ def planned(case: Case) -> Plan:
 
 
 def judge(case: Case, program: Program, tally: Tally) -> list[Refused]:
-    """Every move that kube-scheduler refuses; ``tally`` counts all.
+    """Every move of its plan that kube-scheduler refuses; ``tally`` counts all.
 
     Raises:
         Misread: the dump of the cluster is not read as what it is.
         ValueError: kube-scheduler's code cannot read the case.
     """
     made = planned(case)
-    moves = made.moves
+    return judge_moves(case, made.moves, program, tally, made.rooms)
+
+
+def judge_moves(
+    case: Case, moves: Sequence[Move], program: Program, tally: Tally, rooms: Iterable[PendingRoom] = ()
+) -> list[Refused]:
+    """The same of any moves of the case, carried out in this order or all at once, and of the rooms that they make."""
     tally.plans += 1
     if not moves:
         return []
-    asked = script(case, moves, made.rooms)
+    asked = script(case, moves, rooms)
     others = [item for item in case.objects if _read_by_kube_scheduler(item)]
     answer = program.ask_moments(others, asked.pods, asked.moments, case.configuration)
     if answer.error:
@@ -95,7 +102,7 @@ def _read_by_kube_scheduler(item: Manifest) -> bool:
     return item["kind"] not in ("Pod", "ControllerRevision", "PodDisruptionBudget")
 
 
-def _count(case: Case, moves: tuple[Move, ...], asked: Script, tally: Tally) -> None:
+def _count(case: Case, moves: Sequence[Move], asked: Script, tally: Tally) -> None:
     tally.moves += len(moves)
     tally.configured += len(moves) if case.configuration is not None else 0
     tally.asked.update(str(one.when) for one in asked.asked)
