@@ -152,6 +152,8 @@ def _policies_off(
         if plan.moves:
             emptied = plan.after.empty_nodes - plan.before.empty_nodes
             more = f" and empty {plural(emptied, 'node')}" if emptied > 0 else ""
+            rooms = sum(bool(room.node) for room in plan.rooms)
+            more += f" and make room for {plural(rooms, 'pending pod')}" if rooms else ""
             yield f"{one.title} is off: it would move {plural(len(plan.moves), 'pod')}{more}"
 
 

@@ -114,10 +114,14 @@ def _why(one: Skipped) -> str:
 
 def _overloaded(plan: Plan, before: int, after: int) -> Iterator[str]:
     nodes, then = _nodes(plan.before, Tier.BALANCE), _nodes(plan.after, Tier.BALANCE)
+    # The numbers are no shares of nodes: each point counts the more, the fuller the node.
+    way = f"{'falls' if after < before else 'rises'} by {abs(after - before) / max(before, 1):.0%}"
     if nodes != then:
         yield f"{plural(nodes, 'node')} above targetThresholds {verb(nodes, 'becomes', 'become')} {then:,}"
+        if nodes and then and (after > before) == (then < nodes) and _differ(before, after):
+            yield f"what nodes hold above them {way}"
     elif _differ(before, after):
-        yield f"what {plural(nodes, 'node')} {verb(nodes, 'holds', 'hold')} above targetThresholds {_way(before, after, 's')} nodes"
+        yield f"what {plural(nodes, 'node')} {verb(nodes, 'holds', 'hold')} above targetThresholds {way}"
     elif nodes:
         yield f"{plural(nodes, 'node')} {verb(nodes, 'stays', 'stay')} above targetThresholds"
 

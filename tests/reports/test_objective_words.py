@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from harness import builders as b
-from rescheduler.planning.badness import Badness, MoveEffect
+from rescheduler.planning.badness import Badness, MoveEffect, NodeCount
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import (
     ClusterSummary,
@@ -80,6 +80,35 @@ def test_overloaded_nodes_and_emptied_nodes_are_counted():
     packed = made(pools, ("HighNodeUtilization", {"thresholds": {"cpu": 10.0}}))
     assert headline(packed) == "2 moves: empties 2 of 3 nodes in use"
     assert "in use -1" in plan_text(packed)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "balance", "words"),
+    [
+        ((3, 3), (2_000_000, 500_000), "what 3 nodes hold above targetThresholds falls by 75%"),
+        ((8, 7), (2_000_000, 3_000_000), "8 nodes above targetThresholds become 7; what nodes hold above them rises by 50%"),
+        ((4, 5), (2_000_000, 1_000_000), "4 nodes above targetThresholds become 5; what nodes hold above them falls by 50%"),
+        ((8, 7), (2_000_000, 1_000_000), "8 nodes above targetThresholds become 7"),
+    ],
+)  # fmt: skip
+def test_nodes_above_their_targets_are_counted_and_what_they_hold_is_a_share(nodes, balance, words):
+    """The numbers weigh each point by how full its node is: they are no nodes."""
+    found = made(b.snapshot(b.node("n1")), ("LowNodeUtilization", {}))
+    before, after = (
+        msgspec.structs.replace(
+            found.before,
+            policies=(
+                msgspec.structs.replace(
+                    found.before.policies[0],
+                    badness=Badness(balance=held),
+                    nodes=NodeCount("balance", number),
+                ),
+            ),
+        )
+        for number, held in zip(nodes, balance, strict=True)
+    )
+    told = headline(msgspec.structs.replace(found, before=before, after=after))
+    assert told == f"Nothing to move; {words}."
 
 
 @pytest.mark.parametrize("reason", SkipReason)
