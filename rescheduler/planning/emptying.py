@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
-from rescheduler.planning.problem import MovablePod, SearchProblem, Source
-from rescheduler.planning.replicas_apart import Crowd, kept_apart
+from rescheduler.planning.problem import MovablePod, Replicas, SearchProblem, Source
+from rescheduler.planning.replicas_apart import kept_apart
 from rescheduler.planning.unfinished_plan import UnfinishedPlan, Wanted
 from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
+from rescheduler.policies.workload_spread import most_together
 from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
@@ -57,7 +58,7 @@ def nodes_to_empty(
     sources = [problem.source(members) for members in groups]
     operator = Empty(problem.problem(sources, plan.limits.left))
     found = operator.search(plan.inputs.passes)
-    found = kept_apart(operator, found, problem.crowds, plan.inputs.passes)
+    found = kept_apart(operator, found, plan.inputs.passes)
     emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
     order = problem.order
     going = np.zeros(len(order), dtype=np.bool_)
@@ -95,9 +96,7 @@ class _Problem:
         self._numbers: dict[str, int] = {}
         """By uid of a pod, which of these it is."""
         self._tolerations: set[tuple[Toleration, ...]] = set()
-        self.crowds: list[Crowd | None] = []
-        """By pod, the replicas of its workload; None: they do not stand in for each other."""
-        self._crowds: dict[OwnerRef, Crowd] = {}
+        self._replicas: dict[OwnerRef, Replicas] = {}
 
     def source(self, members: Sequence[Candidate]) -> Source:
         """The node of these candidates."""
@@ -141,16 +140,18 @@ class _Problem:
             movable = self._conditions.movable(
                 pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)
             )
-            self._pods.append(replace(movable, liked=self._conditions.liked(pod, replacement)))
-            self.crowds.append(self._crowd(replacement))
+            liked, replicas = self._conditions.liked(pod, replacement), self._replicas_of(replacement)
+            self._pods.append(replace(movable, liked=liked, replicas=replicas))
         return known
 
-    def _crowd(self, replacement: Pod) -> Crowd | None:
-        owner, replicas = replacement.controller, self._plan.objective.replicas(replacement)
-        if owner is None or not replicas:
+    def _replicas_of(self, replacement: Pod) -> Replicas | None:
+        objective, owner = self._plan.objective, replacement.controller
+        counts = objective.replicas(replacement)
+        if owner is None or not counts:
             return None
-        if owner not in self._crowds:
-            places = self._conditions.places
-            by_node = {int(places[node]): number for node, number in replicas.items()}
-            self._crowds[owner] = Crowd(by_node, self._conditions.zones)
-        return self._crowds[owner]
+        if owner not in self._replicas:
+            places, number = self._conditions.places, sum(counts.values())
+            by_node = {int(places[node]): some for node, some in counts.items()}
+            most = most_together(number) if objective.keeps_spread else 0
+            self._replicas[owner] = Replicas(by_node, self._conditions.zones, most)
+        return self._replicas[owner]

@@ -38,6 +38,18 @@ class Spread:
     max_skew: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Replicas:
+    """Where the replicas of one workload are."""
+
+    counts: Mapping[int, int]
+    """By node, how many."""
+    zones: IntArray
+    """Zone of each node; below 0: in none."""
+    most: int = 0
+    """So many may be on one node, or in one zone, if they are on several now; 0: not bounded."""
+
+
 Amounts = Sequence[tuple[int, float]]
 """(row, amount) of what is wanted of a node, none of them 0."""
 
@@ -65,6 +77,8 @@ class MovablePod(msgspec.Struct, frozen=True, eq=False):
     """It is badly placed only as long as a domain of its ``spreads`` has too many."""
     owner: int = -1
     """Pods of one owner do not change places."""
+    replicas: Replicas | None = None
+    """Of its workload; None: they do not stand in for each other."""
     bears: tuple[Mark, ...] = ()
     minds: tuple[Mark, ...] = ()
     spreads: tuple[Spread, ...] = ()

@@ -1,16 +1,14 @@
 """Replicas of one workload kept apart while nodes are emptied: the last step of that search. Pure.
 
-``empty`` packs pods closely to learn which nodes can be emptied together. Once that is known, a pod changes places with another one
-that moves anyway, if then fewer replicas of its workload share a node and a zone, and no more of the other one's do. The same nodes
-are emptied by moves of the same pods, and what is free stays where it is. Policy WorkloadSpread says whose replicas count.
+``empty`` packs pods closely to learn which nodes can be emptied together. Once that is known, a pod goes to a node with fewer replicas
+of its workload that has room and is not to be emptied later, or changes places with another one that moves anyway, if no more of that
+one's replicas share a node and a zone then. The same nodes are emptied by moves of the same pods. Policy WorkloadSpread says whose
+replicas count.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,19 +16,17 @@ import numpy as np
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.problem import SearchSolution
 from rescheduler.planning.search import SOME_NODES, SOME_PODS
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.framework import BoolArray
 
 LOOKS_PER_PASS: Final = 64
 """So often it is looked for a node for a pod at most, for each pass of the search. Those go first of which most replicas are together."""
 _ROUNDS: Final = 2
 
 
-def kept_apart(
-    operator: Empty, found: SearchSolution, crowds: Sequence[Crowd | None], passes: int
-) -> SearchSolution:
-    """``found`` by ``operator``, with fewer replicas of a workload together. ``crowds``: by pod, where its replicas are now."""
+def kept_apart(operator: Empty, found: SearchSolution, passes: int) -> SearchSolution:
+    """``found`` by ``operator``, with fewer replicas of a workload together."""
     operator.state.restore(found)
-    apart = _Apart(operator, crowds)
+    apart = _Apart(operator)
     most = operator.looks + LOOKS_PER_PASS * passes
     for number in _ROUNDS * sorted(found.ways, key=apart.least_apart_first):
         if operator.looks >= most:
@@ -40,19 +36,29 @@ def kept_apart(
 
 
 class _Apart:
-    """The moves of a solution, which change, and where they leave the replicas of each workload."""
+    """The moves of a solution, which change."""
 
-    def __init__(self, operator: Empty, crowds: Sequence[Crowd | None]) -> None:
+    def __init__(self, operator: Empty) -> None:
         self._operator = operator
         self._state = state = operator.state
-        self._crowds = crowds
-        for number, way in state.ways.items():
-            if (crowd := crowds[number]) is not None:
-                crowd.add(state.pods[number].source, -1)
-                crowd.add(way.node, 1)
+        self._crowds = state.crowds
         self._receives: BoolArray = np.array([bool(pods) for pods in state.into], dtype=np.bool_)
         """Nodes to which pods go."""
-        self._receiving = int(self._receives.sum())
+        self._stays = self._nodes_that_stay()
+        """Nodes with room that another plan will not empty, either."""
+        self._receiving = int((self._receives | self._stays).sum())
+
+    def _nodes_that_stay(self) -> BoolArray:
+        problem = self._state.problem
+        found = self._state.open.copy()
+        others = [source for at, source in enumerate(problem.sources) if at not in self._state.emptied]
+        if any(source.takes is not None for source in problem.sources):
+            found[:] = False  # what is free there is room for something else
+        elif problem.most_moves is not None:
+            rest = problem.most_moves - len(self._state.ways)
+            # Those for which only moves are short are emptied by the next plan.
+            found[[source.node for source in others if len(source.pods) > rest]] = False
+        return found
 
     def least_apart_first(self, number: int) -> tuple[float, float, int]:
         """The order in which pods are looked at."""
@@ -61,15 +67,24 @@ class _Apart:
         return -share, -self._operator.sizes[number], number
 
     def change_places(self, number: int) -> None:
-        """If there are too many of its replicas, it and another pod take each other's place, where then there are fewer of either.
+        """If there are too many of its replicas, it goes to the node with the fewest that has room.
 
-        The other one is on one of the nodes with the fewest replicas of its workload, and nearest in size there.
+        Or it and another pod take each other's place, where then there are fewer of either: one on a node with the fewest
+        replicas of its workload, and nearest in size there.
         """
         mine, here = self._crowds[number], self._state.ways[number].node
         if mine is None or not mine.is_crowded(here, self._receiving):
             return
         self._take_off(number)
-        nodes = np.flatnonzero(self._allowed(number, here) & self._receives)
+        allowed = self._allowed(number, here)
+        roomy = np.flatnonzero(self._state.with_room(number, allowed & self._stays))
+        if len(roomy):
+            together = mine.together(roomy)
+            first = int(np.lexsort((roomy, self._state.fit.slack[roomy], together))[0])
+            if together[first] < mine.at(here):
+                self._put(number, int(roomy[first]))
+                return
+        nodes = np.flatnonzero(allowed & self._receives)
         together = mine.together(nodes)
         order = np.argsort(together, kind="stable")[:SOME_NODES]
         for node in nodes[order[together[order] < mine.at(here)]].tolist():
@@ -109,44 +124,12 @@ class _Apart:
         return allowed & liked if liked is not None and liked[before] else allowed
 
     def _take_off(self, number: int) -> None:
-        node = self._state.remove(number).node
+        """Meanwhile it is nowhere."""
+        self._state.remove(number)
         if (crowd := self._crowds[number]) is not None:
-            crowd.add(node, -1)
+            crowd.add(self._state.pods[number].source, -1)
 
     def _put(self, number: int, node: int) -> None:
-        self._state.put(number, node)
         if (crowd := self._crowds[number]) is not None:
-            crowd.add(node, 1)
-
-
-class Crowd:
-    """Where the replicas of one workload are."""
-
-    def __init__(self, replicas: Mapping[int, int], zones: IntArray) -> None:
-        self._all = sum(replicas.values())
-        self._zones = zones
-        self._by_node, self._by_zone = Counter[int](), Counter[int]()
-        for node, number in replicas.items():
-            self.add(node, number)
-
-    def add(self, node: int, number: int) -> None:
-        """So many more are on the node."""
-        self._by_node[node] += number
-        self._by_zone[int(self._zones[node])] += number
-
-    def share(self, node: int) -> float:
-        """The part of them that is on the node."""
-        return self._by_node[node] / self._all
-
-    def is_crowded(self, node: int, nodes: int) -> bool:
-        """True if more are on the node than a part for each of so many ``nodes``, or in its zone than a part for each zone."""
-        on, within = self._by_node[node], self._by_zone[int(self._zones[node])]
-        return on > math.ceil(self._all / nodes) or within > math.ceil(self._all / len(self._by_zone))
-
-    def at(self, node: int) -> int:
-        """How many are on the node, and again how many are in its zone."""
-        return self._by_node[node] + self._by_zone[int(self._zones[node])]
-
-    def together(self, nodes: IntArray) -> IntArray:
-        """``at`` of each of these nodes."""
-        return np.array([self.at(node) for node in nodes.tolist()], dtype=np.int64)
+            crowd.add(self._state.pods[number].source, 1)
+        self._state.put(number, node)

@@ -22,7 +22,7 @@ from rescheduler.planning.problem import (
     Source,
     Spread,
 )
-from rescheduler.planning.staged_rules import MarkedDomains, StagedSpread, domain_of
+from rescheduler.planning.staged_rules import Crowd, MarkedDomains, StagedSpread, domain_of
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -116,6 +116,8 @@ class SearchState:
             [*own, *(states[spread] for spread in pod.counted)]
             for own, pod in zip(self.spreads, self.pods, strict=True)
         ]
+        self.crowds = _crowds(self.pods)
+        """By pod, the replicas of its workload; None: they do not stand in for each other."""
         self._above: list[list[float]] = (
             strain.above.T.tolist() if (strain := problem.strain) is not None else []
         )
@@ -171,7 +173,8 @@ class SearchState:
         fits = self._marks.restrict(pod.minds, fits, stage)
         for spread in self.spreads[number]:
             fits = spread.restrict(pod.source, fits, stage)
-        return fits
+        crowd = self.crowds[number]
+        return fits if crowd is None else crowd.restrict(pod.source, fits)
 
     def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, changed) with room for the pod."""
@@ -195,12 +198,16 @@ class SearchState:
         self.ways[number] = Destination(node, stage)
         self.into[node][number] = None
         self._change(number, node, stage, 1)
+        if (crowd := self.crowds[number]) is not None:
+            crowd.move(self.pods[number].source, node)
 
     def remove(self, number: int) -> Destination:
         """It stays where it was after all; gives where it went."""
         way = self.ways.pop(number)
         del self.into[way.node][number]
         self._change(number, *way, -1)
+        if (crowd := self.crowds[number]) is not None:
+            crowd.move(way.node, self.pods[number].source)
         return way
 
     def close(self, number: int) -> None:
@@ -417,6 +424,11 @@ def _left(problem: SearchProblem) -> list[FloatArray]:
     for _, leaving in zip_longest(range(1, problem.stages), problem.leaving, fillvalue=0.0):
         left.append(left[-1] + leaving)
     return left
+
+
+def _crowds(pods: Sequence[MovablePod]) -> list[Crowd | None]:
+    known = {pod.replicas: Crowd(pod.replicas) for pod in pods if pod.replicas is not None}
+    return [known[pod.replicas] if pod.replicas is not None else None for pod in pods]
 
 
 def table(each: Sequence[Amounts], rows: int, others: float) -> FloatArray:

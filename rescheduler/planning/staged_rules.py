@@ -7,13 +7,14 @@ the scheduler's own rules judge what comes out of the search.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 
-from rescheduler.planning.problem import Mark, Spread
+from rescheduler.planning.problem import Mark, Replicas, Spread
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 
@@ -163,6 +164,78 @@ class _Counts:
             self.come[domain] = come
         else:
             del self.come[domain]
+
+
+class Crowd:
+    """The replicas of one workload, once all have gone where they go."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._all = sum(replicas.counts.values())
+        self._zones = replicas.zones
+        self._by_node, self._by_zone = Counter[int](), Counter[int]()
+        self._most_on_node = self._most_in_zone = self._all + 1
+        self._full: dict[int, None] = {}
+        """Nodes that take none besides."""
+        self._full_zones: dict[int, None] = {}
+        self._in_zone: dict[int, BoolArray] = {}
+        for node, number in replicas.counts.items():
+            self._by_node[node] = number
+            self._by_zone[self._zones.item(node)] += number
+        if replicas.most and len(self._by_node) > 1:
+            self._most_on_node = replicas.most
+        if replicas.most and sum(zone >= 0 for zone in self._by_zone) > 1:
+            self._most_in_zone = replicas.most
+        for node in replicas.counts:
+            self.add(node, 0)
+
+    def add(self, node: int, number: int) -> None:
+        """So many more are on the node."""
+        zone = self._zones.item(node)
+        self._by_node[node] += number
+        self._by_zone[zone] += number
+        _keep(self._full, node, full=self._by_node[node] >= self._most_on_node)
+        if zone >= 0:
+            _keep(self._full_zones, zone, full=self._by_zone[zone] >= self._most_in_zone)
+
+    def move(self, source: int, target: int) -> None:
+        """One goes from one node to another."""
+        self.add(source, -1)
+        self.add(target, 1)
+
+    def restrict(self, source: int, fits: BoolArray) -> BoolArray:
+        """Those of ``fits`` (all nodes, may be changed) that a replica on ``source`` may go to."""
+        for node in self._full:
+            fits[node] = False
+        for zone in self._full_zones:
+            if zone != self._zones.item(source):
+                if zone not in self._in_zone:
+                    self._in_zone[zone] = self._zones == zone
+                fits[self._in_zone[zone]] = False
+        return fits
+
+    def share(self, node: int) -> float:
+        """The part of them that is on the node."""
+        return self._by_node[node] / self._all
+
+    def is_crowded(self, node: int, nodes: int) -> bool:
+        """True if more are on the node than a part for each of so many ``nodes``, or in its zone than a part for each zone."""
+        on, within = self._by_node[node], self._by_zone[self._zones.item(node)]
+        return on > math.ceil(self._all / nodes) or within > math.ceil(self._all / len(self._by_zone))
+
+    def at(self, node: int) -> int:
+        """How many are on the node, and again how many are in its zone."""
+        return self._by_node[node] + self._by_zone[self._zones.item(node)]
+
+    def together(self, nodes: IntArray) -> IntArray:
+        """``at`` of each of these nodes."""
+        return np.array([self.at(node) for node in nodes.tolist()], dtype=np.int64)
+
+
+def _keep(places: dict[int, None], place: int, *, full: bool) -> None:
+    if full:
+        places[place] = None
+    else:
+        places.pop(place, None)
 
 
 class StagedSpread:

@@ -133,7 +133,7 @@ class _Workload:
 
     def moves(self, here: int, counted: _Counted) -> IntArray | None:
         """What a move of one replica to each node changes; None if nothing changes anywhere."""
-        most = _most(self._number)
+        most = most_together(self._number)
         change: IntArray | None = None
         full = self._memo.of("full", self._stamp, self._full)
         for level, codes in enumerate(self._levels):
@@ -166,7 +166,7 @@ class _Workload:
 
     def _full(self) -> list[BoolArray | None]:
         """By level: on which nodes one more replica is one too many; None: nowhere."""
-        most = _most(self._number)
+        most = most_together(self._number)
         found: list[BoolArray | None] = []
         for codes, counts in zip(self._levels, self._by_domain(), strict=True):
             crowded = [domain for domain, count in counts.items() if count >= most]
@@ -243,11 +243,11 @@ class _Workloads:
         self._seen = len(classes)
 
 
-def _most(number: int) -> int:
-    """So many of so many replicas may be in one place."""
+def most_together(number: int) -> int:
+    """So many of so many replicas may be in one place by WorkloadSpread."""
     return max(1, min(number - 1, math.ceil(_SHARE * number)))
 
 
 def _excess(levels: Sequence[_Counts], number: int, counted: _Counted) -> int:
-    most = _most(number)
+    most = most_together(number)
     return sum(n - most for counts in compress(levels, counted) for n in counts.values() if n > most)

@@ -4,8 +4,15 @@ from collections import defaultdict
 
 import pytest
 
+from bench import random_clusters
+from bench.replay import replay
 from harness import builders as b
+from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.plan import in_stages
+from rescheduler.planning.planner import plan
 from rescheduler.planning.summary import gathered
+from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
+from rescheduler.scheduling.state import SchedulingState
 
 ZONES = {f"n{i}": f"z{i}" for i in range(3)}
 PACK = ("HighNodeUtilization", {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}})
@@ -59,6 +66,26 @@ def test_replicas_that_move_anyway_are_kept_apart(decide, app, policies):
         places[move.controller.name].add(move.target)
     assert places == {"a": {"n4", "n5"}, "b": {"n4", "n5"}}
     assert plan.metadata.warnings == ()
+
+
+def test_a_replica_goes_where_none_of_its_workload_is_if_there_is_room(decide, app):
+    """Packed closely it would join the other replica on the fuller node."""
+    web = app("web", ["n0", "n1"], lambda s: s.cpu("500m"))
+    base = app("base", ["n1", "n1", "n2"], lambda s: s.cpu("1200m"))
+    plan = decide(b.snapshot([b.node(f"n{i}") for i in range(3)], web, base), PACK)
+    assert [(move.pod.name, move.target) for move in plan.moves] == [("web-0", "n2")]
+
+
+def test_a_search_that_knows_what_may_be_together_leaves_nothing_to_the_next_plan(monkeypatch):
+    """Nodes of one zone that a spread needs are not all chosen, to be refused and given up one by one."""
+    monkeypatch.setattr(random_clusters, "ZONES", ("a", "b", "a"))
+    cluster = random_clusters.random_cluster(random_clusters.Kind.CONSOLIDATION, 50006)
+    policies = [*cluster.policies, WorkloadSpread(WorkloadSpreadArgs())]
+    inputs = PlanningInputs(limits=Limits(minimum_gain=0.0), aggressiveness=1.0, unlimited=True)
+    made = plan(cluster.snapshot, policies, inputs, SchedulingState(cluster.snapshot))
+    done = replay(cluster.snapshot, in_stages(made.moves)).snapshot
+    assert made.moves
+    assert not plan(done, policies, inputs, SchedulingState(done)).moves
 
 
 def test_a_zone_that_the_plan_leaves_without_pods_is_told(decide, app):

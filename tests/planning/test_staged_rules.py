@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from rescheduler.planning.problem import Spread
-from rescheduler.planning.staged_rules import StagedSpread
+from rescheduler.planning.problem import Replicas, Spread
+from rescheduler.planning.staged_rules import Crowd, StagedSpread
 from tests.seeds import seeds
 
 
@@ -76,3 +76,23 @@ def test_after_any_moves_and_their_undoing_it_says_what_a_recount_says(seed):
         else:
             recount.moves.append(move)
             asked.move(*move, 1)
+
+
+def test_replicas_gather_up_to_the_bound_on_a_node_and_in_a_zone():
+    """Three of them on nodes 0, 1 (one zone) and 3; node 4 has no zone."""
+    crowd = Crowd(Replicas({0: 1, 1: 1, 3: 1}, np.array([0, 0, 1, 1, -1]), most=2))
+
+    def takes(source):
+        return crowd.restrict(source, np.ones(5, dtype=np.bool_)).tolist()
+
+    assert takes(3) == [False, False, True, True, True]
+    assert takes(0) == [True] * 5
+    crowd.move(0, 3)
+    assert takes(1) == [True, True, False, False, True]
+    crowd.move(3, 4)
+    assert takes(1) == [True] * 5
+
+
+def test_replicas_that_stand_in_one_place_have_no_spread_to_lose():
+    crowd = Crowd(Replicas({0: 3}, np.array([0, 0, 1]), most=2))
+    assert crowd.restrict(0, np.ones(3, dtype=np.bool_)).all()
