@@ -179,6 +179,10 @@ class History:
         """When a pod whose moves failed may be tried again; it doubles with each failure. None: now."""
         return self._past.backoff_until(pod.uid)
 
+    def lost_until(self, namespace: str) -> float | None:
+        """When planned moves of the namespace may go on, whose last ones all evicted a pod and failed; None: now."""
+        return self._past.lost_until(namespace)
+
     def last_failure(self, pod: Pod) -> str:
         """Why the last of its moves failed, as long as its PodMigration is kept; "": nothing is known."""
         failed = [

@@ -24,6 +24,9 @@ HOUR_S: Final = 3600.0
 BACKOFF_FIRST_S: Final = 60.0
 BACKOFF_LONGEST_S: Final = 3600.0
 BACKOFF_MEMORY_S: Final = 6 * HOUR_S
+MOST_LOST: Final = 3
+"""So many moves in a row of one namespace may evict a pod and fail before its planned moves rest: something there, or the controller
+that creates its pods, is out of order. Of one namespace, so that nobody stops the moves of others."""
 REFUSED_FIRST_S: Final = 600.0
 """So long a node that did not take a placeholder is no target for that workload: longer than the back-off of the pod at first."""
 REFUSED_LONGEST_S: Final = 2 * HOUR_S
@@ -136,6 +139,7 @@ class PastMoves:
         self._disturbed: dict[str, float] = {}
         self._failures: dict[str, list[PastMove]] = {}
         self._refused: dict[tuple[str, str], dict[str, list[float]]] = {}
+        self._evicted: dict[str, list[PastMove]] = {}
         live = frozenset(under_way)
         for uid, move in moves.items():
             # How it ended was written before the cache shows it.
@@ -186,6 +190,16 @@ class PastMoves:
         until_s = self._after(failed_s, BACKOFF_FIRST_S, BACKOFF_LONGEST_S)
         return until_s if until_s > self._now_s else None
 
+    def lost_until(self, namespace: str) -> float | None:
+        """When planned moves of the namespace may go on, whose last ones all evicted a pod and failed; None: now."""
+        evicted = self._evicted.get(namespace, ())
+        landed_s = max((move.ended_s for move in evicted if not move.failed), default=0.0)
+        lost_s = [move.failed_s for move in evicted if move.failed_s > landed_s]
+        if len(lost_s) < MOST_LOST:
+            return None
+        until_s = self._after(sorted(lost_s)[MOST_LOST - 1 :], BACKOFF_FIRST_S, BACKOFF_LONGEST_S)
+        return until_s if until_s > self._now_s else None
+
     def refused_until(self, namespace: str, workload_uid: str) -> dict[str, float]:
         """Nodes that are no targets for the workload now, by their ``node_digest``, and until when; it doubles with each refusal."""
         found = {
@@ -210,6 +224,8 @@ class PastMoves:
             # A time in the future, by another clock, is no longer rest than one that begins now.
             disturbed_s = min(move.disturbed_s, self._now_s)
             self._disturbed[move.workload_uid] = max(self._disturbed.get(move.workload_uid, 0.0), disturbed_s)
+        if move.evicting_s and move.ended_s > self._now_s - BACKOFF_MEMORY_S:
+            self._evicted.setdefault(move.namespace, []).append(move)
         if move.failed and move.pod_uid and move.failed_s > self._now_s - BACKOFF_MEMORY_S:
             self._failures.setdefault(move.pod_uid, []).append(move)
         if move.refused_by and move.workload_uid and move.failed_s > self._now_s - BACKOFF_MEMORY_S:

@@ -238,6 +238,10 @@ class Refusals:
             told = f" ({why})" if why else ""
             message = f"its last move failed{told}; the next try is in {waits - now_s:.0f} s"
             return Blocked(SkipReason.BACKOFF, message, "back-off")
+        waits = self._history.lost_until(pod.namespace)
+        if waits is not None:
+            message = f"the last moves of its namespace evicted pods that did not land; the next try is in {waits - now_s:.0f} s"
+            return Blocked(SkipReason.BACKOFF, message, "back-off")
         return None
 
 

@@ -253,3 +253,26 @@ def test_five_full_nodes_are_emptied_within_an_hour_by_default():
     times = [NOW - 1.0] * (5 * 110)
     disturbed = {"evicting_s": NOW - 1, "ended_s": NOW - 1, "workload_uid": "workload-a"}
     assert held_back(REQUEST, begun(times, **disturbed), Limits(), NOW) is None
+
+
+def lost(ago_s, *, failed=True, namespace="shop", evicted=True):
+    ended_s = NOW - ago_s
+    return PastMove(namespace=namespace, begun_s=ended_s - 9, evicting_s=ended_s - 5 if evicted else 0.0, ended_s=ended_s, failed=failed)  # fmt: skip
+
+
+@pytest.mark.parametrize(("moves", "rests_s"), [
+    ([lost(30), lost(20)], None),
+    ([lost(30), lost(20), lost(10)], 50.0),
+    ([lost(40), lost(30), lost(20), lost(10)], 110.0),
+    ([lost(90), lost(80), lost(70)], None),
+    ([lost(40), lost(30), lost(20), lost(10, failed=False)], None),
+    ([lost(40, failed=False), lost(30), lost(20), lost(10)], 50.0),
+    ([lost(30), lost(20), lost(10, evicted=False)], None),
+    ([lost(30), lost(20), lost(10, namespace="other")], None),
+], ids=["two", "three", "four", "long ago", "then one landed", "one landed before", "one was not evicted", "of two namespaces"])  # fmt: skip
+def test_a_namespace_rests_whose_last_moves_all_evicted_a_pod_and_failed(moves, rests_s):
+    """Nobody creates its pods, or somebody always takes their rooms: one after the other would be lost."""
+    past = PastMoves({f"m{number}": move for number, move in enumerate(moves)}, (), NOW)
+    found = past.lost_until("shop")
+    assert (None if found is None else found - NOW) == rests_s
+    assert past.lost_until("other") is None
