@@ -15,7 +15,7 @@ from typing import Final
 from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.election import Lease
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import KUBE_SYSTEM
 from rescheduler.model.times import parse_timestamp
@@ -56,8 +56,10 @@ class ControllerManager:
     def _look(self, now_s: float) -> None:
         try:
             leases = read_items(self.api.get(_LEASES, _ITS_OWN), Lease)
-        except (ApiError, TransportError):
-            leases = []
+        except (ApiError, TransportError) as error:
+            self._away = ""
+            self._again_at_s = now_s + (_NO_LEASE_S if isinstance(error, ForbiddenError) else LOOK_S)
+            return
         renewed = (leases[0].spec.renew_time or "") if leases else ""
         if self._renewed and renewed != self._renewed:
             self._changed_at_s = now_s

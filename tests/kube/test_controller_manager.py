@@ -68,3 +68,11 @@ def test_without_a_lease_nothing_is_known(cluster, refusal, answer):
         cluster.answer = {"items": []} if answer == "none" else refusal(403, "Forbidden")
     assert not cluster.away_after(0.0)
     assert not cluster.away_after(3_600.0)
+
+
+def test_an_answer_that_fails_is_asked_for_again_soon(cluster, refusal):
+    cluster.answer = refusal(503, "ServiceUnavailable")
+    assert not cluster.away_after(0.0)
+    cluster.answer = None
+    cluster.away_after(LOOK_S)
+    assert cluster.away_after(AWAY_S)
