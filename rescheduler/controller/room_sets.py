@@ -128,7 +128,12 @@ class _Look:
         self.nodes_visited = 0
         self.children = children_of(self.snapshot.reservations.values())
         self.taken = frozenset(self.snapshot.reservations)
-        made = [child for rooms in self.children.values() for child in rooms]
+        made = [
+            room
+            for rooms in self.children.values()
+            for room in rooms
+            if not (room.deleting or room.unreadable)  # nobody ever looks at those
+        ]
         self._unseen = Counter(home_of(room) for room in made if not room.status.conditions)
         """Rooms of windows and HeadRooms that nobody has looked at yet, by the namespace that they are for."""
         self._full = {home_of(room) for room in made if waits_for_share(room)}
