@@ -166,8 +166,10 @@ class Relieve(SearchOperator):
         if order.chance and found:
             # Those that find no room now will find none later, because room only gets less.
             needs = state.needs[[pod for _, pod in found]]
-            enough: BoolArray = np.all(needs[:, :, np.newaxis] <= state.left[0][:, receivers], axis=1)
-            found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
+            enough: BoolArray = np.logical_and.reduce(
+                needs[:, :, np.newaxis] <= state.left[0][:, receivers], axis=1
+            )
+            found = [found[i] for i in np.flatnonzero(np.logical_or.reduce(enough, axis=1)).tolist()]
         waiting = []
         for relief, pod in found:
             factor = 1.0
@@ -179,14 +181,19 @@ class Relieve(SearchOperator):
 
     def _best(self, number: int, receivers: IntArray, order: _Order) -> int:
         """Where the pod is put; -1: no node takes it."""
+        state = self.state
+        # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
+        parts = (receivers,) if order.chance else self._by_room(receivers)
         if not self._may_go_somewhere(number):
             return -1
-        allowed = self.state.allowed(number)
-        # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
-        for some in (receivers,) if order.chance else self._by_room(receivers):
-            node = self._best_of(number, some[allowed[some]], order)
-            if node >= 0:
-                return node
+        for some in parts:
+            left = state.room_left(number, some)
+            # What refuses most is asked first, and what others that move refuse last.
+            if np.count_nonzero((left >= 0) & state.allowed_alone(number)[some]):
+                allowed = state.allowed(number)[some]
+                node = self._best_of(some[allowed], left[allowed], order)
+                if node >= 0:
+                    return node
         return -1
 
     def _may_go_somewhere(self, number: int) -> bool:
@@ -198,11 +205,10 @@ class Relieve(SearchOperator):
             self._somewhere[number] = known
         return known
 
-    def _best_of(self, number: int, nodes: IntArray, order: _Order) -> int:
-        """The same among a few nodes that allow the pod."""
-        left = self.state.room_left(number, nodes)
+    def _best_of(self, nodes: IntArray, left: FloatArray, order: _Order) -> int:
+        """The same among a few nodes that allow the pod. ``left``: what each has left beside it; below 0: it has no room."""
         fits = left >= 0
-        if not fits.any():
+        if not np.count_nonzero(fits):
             return -1
         scored = np.where(fits, left if order.tight else -left, np.inf)
         if order.chance and self._rng.random() < order.noise:

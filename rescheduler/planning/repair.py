@@ -77,11 +77,7 @@ class Repair(SearchOperator):
         self._wished = {
             number: np.array(sorted(self._pods[number].repairs), dtype=np.int64) for number in self.wanting
         }
-        wanted = [self._pods[number] for number in self.wanting if not self._pods[number].excess]
-        self._most = problem.fault * self.state.excess + sum(
-            max(0.0, max(pod.repairs.values()) - PRICE * pod.cost) for pod in wanted
-        )
-        """No solution is worth more."""
+        self._most = self._worth_at_most()
         self._large = False
         """True: large pods are asked first to step aside, otherwise those of the right size."""
         self._waits = max(1, problem.stages - 1) if problem.leaving else 1
@@ -89,6 +85,16 @@ class Repair(SearchOperator):
         self._most_looks = most_looks
         self._asking: list[int] = []
         """Those for whom others step aside at the moment."""
+
+    def _worth_at_most(self) -> float:
+        """No solution is worth more. What pods in domains with too many cost cannot be told by pod, as any of a domain may go."""
+        state, fault = self.state, self.state.problem.fault
+        own = [number for number in self.wanting if not self._pods[number].excess]
+        each = (max(self._pods[pod].repairs.values()) - PRICE * self._pods[pod].cost for pod in own)
+        costs = min((pod.cost for pod in self._pods if pod.source != WAITS), default=0.0)
+        # Whoever repairs all of them pays for their moves, and whoever does not misses one.
+        spread = fault * state.excess - min(fault, PRICE * costs * state.moves_for_spread(own))
+        return spread + sum(max(0.0, worth) for worth in each)
 
     def _begin(self) -> None:
         self._fill(self.wanting)

@@ -129,6 +129,13 @@ class SearchState:
         )
         self._weights: Sequence[int] = strain.weights if strain is not None else ()
 
+    def moves_for_spread(self, paid: Iterable[int]) -> float:
+        """How many moves it takes at least until no domain has too many, besides those of the pods ``paid``. Asked before anybody moves."""
+        already = Counter(spread for number in paid for spread in self._counting[number])
+        states = {spread for counting in self._counting for spread in counting}
+        needed = sum(max(0, spread.least_moves() - already[spread]) for spread in states)
+        return needed / max(map(len, self._counting), default=1) if needed else 0.0
+
     def solution(self) -> SearchSolution:
         """All moves."""
         return SearchSolution(dict(self.ways), tuple(self.emptied))

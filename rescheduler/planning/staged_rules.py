@@ -263,6 +263,18 @@ class StagedSpread:
         most = counts.least + self._max_skew
         return sum((count - most) * many for count, many in counts.domains_with.items() if count > most)
 
+    def least_moves(self) -> int:
+        """How many moves it takes at least until no domain has too many: each takes one out of a domain at most, and brings one."""
+        least, fewer = self._after[-1].least, 0
+        some = self._after[-1].domains_with.items()
+        while True:
+            most = least + self._max_skew
+            out = sum((number - most) * many for number, many in some if number > most)
+            into = sum((least - number) * many for number, many in some if number < least)
+            if into >= out:
+                return min(into, fewer)
+            least, fewer = least + 1, out
+
     def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
         """Those of ``fits`` (all nodes, not changed) that a pod which stands on ``source`` may go to in that stage."""
         here = domain_of(self._domains, source)

@@ -129,6 +129,38 @@ def test_no_more_pods_leave_a_node_for_others_than_a_move_may_wait_for():
     assert found([0, 0, large], pod(0, large, [1]), *small) == []
 
 
+def _anywhere(rng):
+    """Pods of two spreads over three zones with too many in some, and a few that want another node."""
+    domains = np.arange(9) % 3
+    pods, spreads = [], []
+    for _ in range(2):
+        nodes = [rng.randrange(9) for _ in range(rng.randint(3, 9))]
+        counts = [sum(domains[node] == zone for node in nodes) for zone in range(3)]
+        spread = Spread(domains=domains, counts=counts, valid=(0, 1, 2), max_skew=1)
+        spreads.append(spread)
+        pods += [
+            pod(node, 1, [other for other in range(9) if domains[other] != domains[node]], places=range(9),
+                spreads=(spread,), excess=True)
+            for node in nodes
+        ]  # fmt: skip
+    pods += [
+        pod(rng.randrange(9), rng.randint(1, 3), [rng.randrange(9)], places=range(9))
+        for _ in range(rng.randint(0, 2))
+    ]
+    if rng.random() < 0.25:  # one is counted in both
+        pods.append(pod(0, 1, [1], places=range(9), spreads=tuple(spreads)))
+    return problem([rng.randint(0, 3) for _ in range(9)], *pods, fault=1000.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_that_ends_because_nothing_can_be_better_loses_nothing(seed, monkeypatch):
+    asked = _anywhere(random.Random(seed))  # noqa: S311
+    ended, whole = Repair(asked), Repair(asked)
+    monkeypatch.setattr(whole, "_done", lambda: False)
+    assert ended.search(8) == whole.search(8)
+    assert ended.looks <= whole.looks
+
+
 def test_the_same_numbers_give_the_same_moves():
     rng = random.Random(1)  # noqa: S311
     pods = [pod(0, rng.randint(1, 3), [1, 2]) for _ in range(6)]

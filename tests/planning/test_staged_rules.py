@@ -1,5 +1,6 @@
 """A topology spread after each of two stages of moves: kept count by count, it says what counting everything anew would."""
 
+import itertools
 import random
 
 import numpy as np
@@ -96,3 +97,25 @@ def test_replicas_gather_up_to_the_bound_on_a_node_and_in_a_zone():
 def test_replicas_that_stand_in_one_place_have_no_spread_to_lose():
     crowd = Crowd(Replicas({0: 3}, np.array([0, 0, 1]), most=2))
     assert crowd.restrict(0, np.ones(3, dtype=np.bool_)).all()
+
+
+def moves_until_even(counts, max_skew):
+    """How many moves it takes, each tried."""
+    seen, level, number = {counts}, [counts], 0
+    while all(max(some) - min(some) > max_skew for some in level):
+        moved = {
+            tuple(count - (i == source) + (i == target) for i, count in enumerate(some))
+            for some in level
+            for source, target in itertools.permutations(range(len(some)), 2)
+            if some[source]
+        }
+        level, number = sorted(moved - seen), number + 1
+        seen |= moved
+    return number
+
+
+@pytest.mark.parametrize("max_skew", [1, 2, 3])
+def test_the_least_moves_are_those_that_it_takes(max_skew):
+    for counts in itertools.product(range(5), repeat=3):
+        spread = Spread(domains=np.arange(3), counts=counts, valid=(0, 1, 2), max_skew=max_skew)
+        assert StagedSpread(spread, 2).least_moves() == moves_until_even(counts, max_skew)
