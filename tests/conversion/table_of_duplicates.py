@@ -1,7 +1,7 @@
 """RemoveDuplicates: how many copies of a pod leave the nodes that have several of them."""
 
 from harness import builders as b
-from tests.conversion.tables import Row, small, workload
+from tests.conversion.tables import CRITICAL, Row, agent, mirror, small, workload
 
 PLUGIN = "RemoveDuplicates"
 N1, N2, N3 = (small(name) for name in ("n1", "n2", "n3"))
@@ -38,10 +38,18 @@ def row(says, nodes, pods, goes, arguments="{}", *, evictor="{}"):
     )  # fmt: skip
 
 
+def guarded():
+    """Nobody evicts these: of a DaemonSet, a mirror pod, with local storage, of system priority."""
+    critical = copies("critical", lambda s: s.priority(CRITICAL), "kube-system", n1=2)
+    return [*agent(count=2), *mirror(), *copies("local", lambda s: s.empty_dir(), n1=2), *critical]
+
+
 ROWS = [
     row("three on a node", [N1, N2], copies(n1=3), 1),
     row("three on a node, and their kind is excluded", [N1, N2], copies(n1=3), 0, "{excludeOwnerKinds: [ReplicaSet]}"),
     row("three each of one name in two namespaces", [N1, N2], [copies(n1=3), copies(namespace="test", n1=3)], 2),
+    row("protected pods stay", [N1, N2], guarded(), 0),
+    row("three on a node beside protected pods", [N1, N2], [copies(n1=3), guarded()], 1),
     row("of different images", [N1, N2], of_image(copies(n1=2), 1, "registry.example/other:1"), 0),
     row("nobody tolerates the taint of the other node", [N1, small("n2").taint("hardware", "gpu")], copies(n1=3), 0, evictor=FIT),
     row("the other node does not meet the selector", [N1.label(pool="x"), N2], copies(make=lambda s: s.node_selector({"pool": "x"}), n1=3), 0,
@@ -54,6 +62,8 @@ ROWS = [
     row("two, on three nodes", [N1, N2, N3], copies(n1=2), 1),
     row("two, and two of another image", [N1, N2, N3],
         of_image(of_image(copies(n1=4), 2, "registry.example/other:1"), 3, "registry.example/other:1"), 2),
+    row("two of four with one image", [N1, N2, N3],
+        of_image(of_image(copies(n1=4), 1, "registry.example/a:1"), 2, "registry.example/b:1"), 1),
     row("one, on three nodes", [N1, N2, N3], copies(n1=1), 0),
     row("5, 3, 1 on workers, masters are tainted", [*MASTERS, *WORKERS], copies(n1=5, n2=3, n3=1), 2),
     row("5, 3, 1 on workers, affinity asks for them", [*PLAIN, *WORKERS], copies(make=affine, n1=5, n2=3, n3=1), 2),

@@ -85,13 +85,6 @@ def test_a_pod_that_another_policy_moves_lands_on_a_node_that_stays(decide, app,
     assert landings(plan) == {"moved-0": "n2", "low-0": "n2"}
 
 
-def test_cordoned_nodes_are_left_to_their_drain(decide, app):
-    cluster = b.snapshot(
-        b.node("n1").cordoned(), b.node("n2"), load(app, "a", "n1", 1), load(app, "b", "n2", 4)
-    )
-    assert decide(cluster, ("HighNodeUtilization", CPU)).moves == ()
-
-
 @pytest.mark.parametrize(("allowed", "stages"), [(1, [1, 2, 3, 4]), (2, [1, 1, 2, 2]), (4, [1, 1, 1, 1])])
 def test_a_node_is_emptied_as_fast_as_a_budget_allows(decide, app, allowed, stages):
     cluster = b.snapshot(

@@ -6,13 +6,6 @@ from rescheduler.model.names import HOSTNAME, ZONE
 NAME = "InterPodAntiAffinity"
 
 
-def test_one_of_two_stays(decide, app, landings):
-    cluster = b.snapshot(
-        b.node("n1"), b.node("n2"), app("db", ["n1", "n1"], lambda s: s.apart(HOSTNAME, app="db"))
-    )
-    assert list(landings(decide(cluster, NAME)).values()) == ["n2"]
-
-
 def test_all_but_one_leave_while_there_are_nodes(decide, app):
     cluster = b.snapshot(
         b.node("n1"), b.node("n2"), b.node("n3"),
@@ -22,23 +15,6 @@ def test_all_but_one_leave_while_there_are_nodes(decide, app):
     assert sorted(m.target for m in plan.moves) == ["n2", "n3"]
     (skipped,) = plan.skipped
     assert skipped.reason in ("NoTarget", "NoBetterTarget")
-
-
-def test_the_smaller_side_leaves(decide, app, landings):
-    """Three owners of the term against one pod that it matches: the one goes, though it has no term."""
-    cluster = b.snapshot(
-        b.node("n1"), b.node("n2"), app("noisy", ["n1"]),
-        app("quiet", ["n1"] * 3, lambda s: s.apart(HOSTNAME, app="noisy")),
-    )  # fmt: skip
-    assert landings(decide(cluster, NAME)) == {"noisy-0": "n2"}
-
-
-def test_the_owner_leaves_if_the_other_may_not(decide, app, landings):
-    cluster = b.snapshot(
-        b.node("n1"), b.node("n2"), app("noisy", ["n1"], lambda s: s.empty_dir()),
-        app("quiet", ["n1"] * 2, lambda s: s.apart(HOSTNAME, app="noisy")),
-    )  # fmt: skip
-    assert landings(decide(cluster, NAME)) == {"quiet-0": "n2", "quiet-1": "n2"}
 
 
 def test_zone_wide_terms(decide, app, landings):

@@ -172,17 +172,6 @@ def test_one_pod_that_covers_the_excess_is_preferred_to_many(decide, app, landin
     assert landings(decide(cluster, ("LowNodeUtilization", CPU))) == {"large-0": "n2"}
 
 
-def test_deviation_from_the_mean(decide, app, landings):
-    arguments = {
-        "thresholds": {"cpu": 10.0},
-        "target_thresholds": {"cpu": 10.0},
-        "use_deviation_thresholds": True,
-    }
-    cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 4))
-    # mean 20 %: above 30 % is too full, below 10 % is free.
-    assert list(landings(decide(cluster, ("LowNodeUtilization", arguments))).values()) == ["n2"]
-
-
 def test_extended_resources_and_pods_count(decide, app, landings):
     arguments = {"thresholds": {"example.com/gpu": 30.0}, "target_thresholds": {"example.com/gpu": 60.0}}
     node = {"example.com/gpu": "4"}
@@ -293,18 +282,6 @@ def test_of_a_pod_from_a_node_without_a_measurement_the_requests_are_counted(app
     change = policy.change(pod, pod, PolicyView.of(cluster, state))[Tier.BALANCE]
     # 400m of 4 CPUs more: n2 would be at 55 %, n3 at 10 %.
     assert dict(zip(state.node_names, change.tolist(), strict=True)) == {"n1": 0, "n2": 60_000, "n3": 0}
-
-
-def test_protected_pods_count_but_others_go(decide, app, landings):
-    cluster = b.snapshot(
-        b.node("n1"),
-        b.node("n2"),
-        crowd(app, "n1", 5, name="web"),
-        app("data", ["n1"] * 2, lambda spec: spec.cpu("400m").empty_dir()),
-    )
-    moved = landings(decide(cluster, ("LowNodeUtilization", CPU)))
-    assert len(moved) == 2
-    assert all(name.startswith("web-") for name in moved)
 
 
 def test_what_is_protected_is_reported_where_nothing_else_could_go(decide, app):

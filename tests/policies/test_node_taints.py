@@ -22,17 +22,6 @@ def test_what_a_node_is_compared_with_is_never_the_node_itself(decide, app):
     assert skipped.message == "no node would be better than node/n1: the best, n2, has a gain of 0.00"
 
 
-def test_tolerating_pod_stays(decide, app):
-    cluster = b.snapshot(
-        b.node("n1").taint("gpu", "true"),
-        b.node("n2"),
-        app("web", ["n1"], lambda spec: spec.tolerate("gpu", "true", "NoSchedule")),
-    )
-    plan = decide(cluster, "NodeTaints")
-    assert plan.moves == ()
-    assert plan.skipped == ()
-
-
 def test_no_execute_weighs_more_than_no_schedule(decide, app):
     cluster = b.snapshot(
         b.node("n1").taint("a"),
@@ -48,26 +37,11 @@ def test_no_execute_weighs_more_than_no_schedule(decide, app):
     ]
 
 
-def test_prefer_no_schedule_only_by_choice(decide, app, landings):
-    cluster = b.snapshot(
-        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), app("web", ["n1", "n2", "n2"])
-    )
-    assert decide(cluster, "NodeTaints").moves == ()
-    chosen = decide(cluster, ("NodeTaints", {"include_prefer_no_schedule": True}))
-    assert landings(chosen) == {"web-0": "n2"}
-
-
 def test_cordoned_node_is_left_to_its_drain_unless_named(decide, app, landings):
     cluster = b.snapshot(b.node("n1").cordoned(), b.node("n2"), app("web", ["n1"]))
     assert decide(cluster, "NodeTaints").moves == ()
     named = ("NodeTaints", {"included_taints": ("node.kubernetes.io/unschedulable",)})
     assert landings(decide(cluster, named)) == {"web-0": "n2"}
-
-
-@pytest.mark.parametrize("names", [("gpu",), ("gpu=true",)])
-def test_excluded_taints(decide, app, names):
-    cluster = b.snapshot(b.node("n1").taint("gpu", "true"), b.node("n2"), app("web", ["n1"]))
-    assert decide(cluster, ("NodeTaints", {"excluded_taints": names})).moves == ()
 
 
 def test_taints_cannot_be_both_included_and_excluded():
