@@ -116,7 +116,8 @@ SEED      ?= $(shell date +%s)
 nightly: $(STAMP)  ## random histories with faults and crashes, random plans against kube-scheduler, a day of mixed use: HISTORIES from SEED on (it is printed)
 	@echo 'SEED=$(SEED) HISTORIES=$(HISTORIES)'
 	$(BIN)/python -m harness.histories --seed $(SEED) --histories $(HISTORIES) --jobs $(JOBS)
-	if command -v go >/dev/null; then $(BIN)/python -m harness.differential.plans --moves $$(( $(HISTORIES) * 5 )) --first $(SEED); \
+	if command -v go >/dev/null; then $(BIN)/python -m harness.differential.plans --moves $$(( $(HISTORIES) * 5 )) --first $(SEED) && \
+	  $(BIN)/python -m harness.differential.plans --asked --moves $(HISTORIES) --first $(SEED); \
 	  else echo 'Go is missing: plans are not compared with kube-scheduler.'; fi
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.day --seed $(SEED); \
 	  else echo 'Go is missing: no day is played on the real control plane.'; fi

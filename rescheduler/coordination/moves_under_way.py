@@ -52,8 +52,8 @@ class MoveUnderWay(NamedTuple):
     node: str
     room: str
     """Name of its Reservation."""
-    reserved: bool
-    """That Reservation is there."""
+    held: bool
+    """That Reservation is there; in mode StartFirst the replacement itself is bound, or refused."""
 
 
 def intent_shown_s(migration: PodMigration) -> float:
@@ -92,11 +92,12 @@ class MovesUnderWay:
             self._passing.add(move)
 
     def assumed_rooms(self) -> Iterator[AssumedRoom]:
-        """Of moves that have begun, and for which no Reservation is there."""
+        """Of moves that have begun, and whose capacity nothing holds yet."""
         for move in self.moves:
-            status = move.migration.status
-            begins = status.phase in (MigrationPhase.PENDING, MigrationPhase.RESERVING)
-            if begins and not move.reserved and status.mode is not MoveMode.START_FIRST:
+            if not move.held and move.migration.status.phase in (
+                MigrationPhase.PENDING,
+                MigrationPhase.RESERVING,
+            ):
                 yield AssumedRoom(move.pod.uid, room_of_replacement(move.replacement), move.node)
 
     @contextmanager
@@ -156,7 +157,8 @@ def _begun(replacements: Replacements, written: Written) -> Iterator[MoveUnderWa
     for migration in snapshot.migrations.values():
         pending = migration.status.phase is MigrationPhase.PENDING
         node = migration.status.node_name or (written.get(migration.key, "") if pending else "")
-        if not node or migration.status.phase in FINISHED or _replaced(migration, snapshot):
+        started = _started(migration, snapshot)
+        if not node or migration.status.phase in FINISHED or _replaced(migration, started):
             continue
         pod = _old_pod(migration, snapshot, node)
         if pod is None or pod.terminal or not pod.node:
@@ -167,7 +169,8 @@ def _begun(replacements: Replacements, written: Written) -> Iterator[MoveUnderWa
         coming = replacements.of(pod).pod
         if coming is not None and not claimed:
             there = msgspec.structs.replace(coming, node=node)
-            yield MoveUnderWay(migration, pod, there, node, name, room is not None)
+            bound = started is not None and bool(started.node or started.unschedulable_message)
+            yield MoveUnderWay(migration, pod, there, node, name, room is not None or bound)
 
 
 def _awaited(snapshot: Snapshot) -> Iterator[Pod]:
@@ -205,10 +208,14 @@ def _old_pod(migration: PodMigration, snapshot: Snapshot, node: str) -> Pod | No
     )
 
 
-def _replaced(migration: PodMigration, snapshot: Snapshot) -> bool:
-    """True if its replacement is there and is the pod of its controller that it will be."""
+def _started(migration: PodMigration, snapshot: Snapshot) -> Pod | None:
+    """The replacement that the move has seen."""
     named = migration.status.replacement
-    if named is None or migration.status.mode is not MoveMode.START_FIRST:
-        return named is not None
-    found = snapshot.pods.get(ObjectKey(named.namespace, named.name))
-    return found is not None and found.controller is not None
+    return snapshot.pods.get(ObjectKey(named.namespace, named.name)) if named is not None else None
+
+
+def _replaced(migration: PodMigration, started: Pod | None) -> bool:
+    """True if its replacement is there and is the pod of its controller that it will be."""
+    if migration.status.mode is not MoveMode.START_FIRST:
+        return migration.status.replacement is not None
+    return started is not None and started.controller is not None

@@ -10,8 +10,8 @@ from tests.planning.test_plans_of_every_shape import SEEDS
 
 AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165, 230, 713)
 RARE = (37, 43, 53, 57, 60)
-ASKED = (880010, 880026, 880055, 880098, 880112, 880169, 880189, 890156)
-"""Where placeholders, which have neither labels nor volumes, would let a second pod be evicted for a node that does not take it."""
+ASKED = (880010, 880035, 880055, 880068, 880074, 880112, 880128)
+"""Where a second move was let begin, whose replacement the node would not take beside that of the first."""
 
 
 @pytest.mark.realcluster

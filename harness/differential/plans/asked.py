@@ -22,10 +22,12 @@ from rescheduler.model.decode.decoder import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import Move, PodRef
+from rescheduler.planning.start_first_mode import refusal_in, unadopted_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.placeholder import placeholder_manifest
 from rescheduler.reservations.settings import ReservationSettings
@@ -63,22 +65,36 @@ def asked_moves(case: Case, seed: int) -> list[Move]:
             namespace=_SETTINGS.namespace, profile=profile, protection=protection_of(Protections(), profile)
         )
         placement.begin(Replacements(_under_way(snapshot, moves, rng)))
-        node = _node(placement, pod, sorted(snapshot.nodes), rng) if placement.movable(pod).ok else ""
+        mode = (
+            rng.choice((MoveMode.RESERVE_FIRST, MoveMode.START_FIRST))
+            if _starts_first(snapshot, pod)
+            else MoveMode.RESERVE_FIRST
+        )
+        node = _node(placement, pod, mode, sorted(snapshot.nodes), rng) if placement.movable(pod).ok else ""
         if node:
-            moves.append(_move(pod, node))
+            moves.append(_move(pod, node, mode))
         if len(moves) == MOVES:
             break
     return moves
 
 
-def _node(placement: Placement, pod: Pod, nodes: Sequence[str], rng: random.Random) -> str:
+def _starts_first(snapshot: Snapshot, pod: Pod) -> bool:
+    replica_set = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    above = replica_set.controller if replica_set is not None else None
+    deployment = snapshot.workloads.get(above.uid) if above is not None else None
+    return not refusal_in(snapshot, pod, replica_set, deployment)
+
+
+def _node(placement: Placement, pod: Pod, mode: MoveMode, nodes: Sequence[str], rng: random.Random) -> str:
+    starts_first = mode is MoveMode.START_FIRST
     if rng.random() >= _NAMED:
-        return placement.for_migration(pod).node
+        return placement.for_migration(pod, starts_first=starts_first).node
     named = rng.choice(nodes)
-    return named if placement.fits(pod, named, None).ok else ""
+    fits = placement.fits_beside(pod, named) if starts_first else placement.fits(pod, named, None)
+    return named if named != pod.node and fits.ok else ""
 
 
-def _move(pod: Pod, node: str) -> Move:
+def _move(pod: Pod, node: str, mode: MoveMode) -> Move:
     return Move(
         pod=PodRef.of(pod),
         controller=None,
@@ -89,7 +105,7 @@ def _move(pod: Pod, node: str) -> Move:
         message="",
         gain=0.0,
         disruption=0.0,
-        mode=MoveMode.RESERVE_FIRST,
+        mode=mode,
     )
 
 
@@ -101,13 +117,23 @@ def _under_way(snapshot: Snapshot, moves: Sequence[Move], rng: random.Random) ->
     for number, move in enumerate(moves):
         state, pod = rng.choice(list(_State)), pods[ObjectKey(move.pod.namespace, move.pod.name)]
         migration = _migration(pod, move, state, number)
-        migrations[migration.key] = migration
-        if state is not _State.CHOSEN:
+        if move.mode is MoveMode.START_FIRST and state is not _State.CHOSEN:
+            new = unadopted_of(pod, replacements.coming(pod), snapshot)
+            if new is None:
+                raise LookupError(f"pod {pod.key} has no ReplicaSet")
+            new = msgspec.structs.replace(pinned(new, move.target), node=move.target)
+            pods[new.key] = new
+            named = ObjectRef(new.namespace, new.name, new.uid)
+            migration = msgspec.structs.replace(
+                migration, status=msgspec.structs.replace(migration.status, replacement=named)
+            )
+        elif state is not _State.CHOSEN:
             room = _room(migration, pod, replacements.coming(pod), move.target)
             holder = _holder(room, move.target)
             reservations[room.name], pods[holder.key] = room, holder
         if state is _State.ENDING:
             pods[pod.key] = pod.with_state(deleting=True)
+        migrations[migration.key] = migration
     return dataclasses.replace(
         snapshot, pods=pods, reservations=reservations, migrations=migrations, pod_log=None
     )
@@ -120,6 +146,7 @@ def _migration(pod: Pod, move: Move, state: _State, number: int) -> PodMigration
         phase=MigrationPhase.RESERVING if begins else MigrationPhase.EVICTING,
         node_name=move.target,
         source_node=pod.node,
+        mode=move.mode,
         reservation_name=reservation_name(key, uid),
         started_at_s=1.0 + number,
         eviction_requested_at_s=100.0 + number if state is _State.ENDING else 0.0,
