@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -179,7 +180,7 @@ class Repair(SearchOperator):
         idle.sort(key=lambda pod: self._size[pod])
         for pod in idle:
             here = self._pods[pod].source
-            stays = all((left[:, here] >= self._holds[pod]).all() for left in state.left[1:])
+            stays = all(_covers(left[:, here], self._holds[pod]) for left in state.left[1:])
             if stays and not state.frees(pod) and not state.let_in(pod):
                 state.remove(pod)
 
@@ -195,7 +196,7 @@ class Repair(SearchOperator):
         if source == WAITS:
             return
         later = state.left[stage:]
-        while any((left[:, source] < 0).any() for left in later) and state.into[source]:
+        while any(np.count_nonzero(left[:, source] < 0) for left in later) and state.into[source]:
             here = list(state.into[source])
             after = [one for one in here if state.ways[one].stage > stage]
             self._take(self._rng.choice(after or here))
@@ -213,13 +214,16 @@ class Repair(SearchOperator):
         state, pod = self.state, self._pods[number]
         if not self._may_be_repaired(number):
             return False
-        wished = self._mask(self._wished[number])
-        before = np.zeros_like(wished)
+        wished, before = self._mask(self._wished[number]), None
         for stage in range(1, self.state.problem.stages + 1):
             fits = state.with_room(number, wished.copy(), stage)
             # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
-            waits = fits if pod.minds and not pod.spreads else fits & ~before
-            some = np.flatnonzero(state.unbarred(number, waits, stage)).tolist() if waits.any() else []
+            waits = fits.copy() if before is None or (pod.minds and not pod.spreads) else fits & ~before
+            some = (
+                np.flatnonzero(state.unbarred(number, waits, stage)).tolist()
+                if np.count_nonzero(waits)
+                else []
+            )
             if some:
                 most = max(pod.repairs[node] for node in some)
                 self._put(number, [node for node in some if pod.repairs[node] == most], stage)
@@ -279,7 +283,7 @@ class Repair(SearchOperator):
         state, level = self.state, len(self._asking)
         rest = state.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
         unbarred = state.unbarred(number, self._mask(nodes), self.state.problem.stages)
-        lacking = (rest < 0).any(axis=0)
+        lacking = np.logical_or.reduce(rest < 0)
         if self._pods[number].source == WAITS:
             lacking |= ~unbarred[nodes]
         full = np.flatnonzero(lacking).tolist()
@@ -334,7 +338,7 @@ class Repair(SearchOperator):
                 axis=0
             )
         rows = missing > 0
-        if not rows.any():
+        if not np.count_nonzero(rows):
             return _Way(len(must) + 1.5 * self._rng.random(), node, MOST_ASIDE, (), rules)
         here = [
             pod
@@ -343,17 +347,17 @@ class Repair(SearchOperator):
         ]
         if not here:
             return None
-        share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
+        share: FloatArray = np.minimum.reduce(self._holds[here][:, rows] / missing[rows], axis=1)
         most = min(MOST_ASIDE, MOST_EARLIER_MOVES - sum(pod in state.ways for pod in self._at[node]))
         # Who may go somewhere is asked only where all of them would leave enough.
-        if not len(_enough(share, most)):
+        if _enough(share, most) is None:
             return None
         can = self._with_places(here, node, depth)
         enough = _enough(share[can], most)
-        if not len(enough):
+        if enough is None:
             return None
         return _Way(
-            len(must) + int(enough[0]) + 1.5 * self._rng.random(),
+            len(must) + enough + 1.5 * self._rng.random(),
             node,
             most - len(must),
             [(here[i], float(share[i])) for i in can],
@@ -366,13 +370,15 @@ class Repair(SearchOperator):
         fits: BoolArray = np.ones((len(pods), len(self._at)), dtype=np.bool_)
         # Where others step aside in their turn, they may go where there is no room yet.
         if depth == 1:
-            fits = np.all(self._needs[pods][:, :, np.newaxis] <= state.lasting[self._waits - 1], axis=1)
+            fits = np.logical_and.reduce(
+                self._needs[pods][:, :, np.newaxis] <= state.lasting[self._waits - 1], axis=1
+            )
         fits[:, node] = False
-        some = np.flatnonzero(fits.any(axis=1))
+        some = np.flatnonzero(np.logical_or.reduce(fits, axis=1))
         if not len(some):
             return []
         allowed = np.array([state.allowed_alone(pods[i]) for i in some.tolist()])
-        found: list[int] = some[(fits[some] & allowed).any(axis=1)].tolist()
+        found: list[int] = some[np.logical_or.reduce(fits[some] & allowed, axis=1)].tolist()
         return found
 
     def _make_room(self, number: int, way: _Way, depth: int) -> bool:
@@ -380,7 +386,7 @@ class Repair(SearchOperator):
         rng, state = self._rng, self.state
         if way.rules is not None and not self._obey(way.rules, depth):
             return False
-        if way.rules is not None and (state.left[-1][:, way.node] >= self._needs[number]).all():
+        if way.rules is not None and _covers(state.left[-1][:, way.node], self._needs[number]):
             return True
         power = -0.5 if self._large else 1.0
         singles = [
@@ -396,7 +402,7 @@ class Repair(SearchOperator):
         for _, pod in sorted(some)[: 2 * MOST_ASIDE]:
             if self._step_aside(pod, depth):
                 gone += 1
-                if (state.left[-1][:, way.node] >= self._needs[number]).all():
+                if _covers(state.left[-1][:, way.node], self._needs[number]):
                     return True
             if gone == way.most:
                 break
@@ -421,7 +427,7 @@ class Repair(SearchOperator):
         for stage in range(1, self._waits + 1):
             fits = state.with_room(number, allowed.copy(), stage)
             nodes: list[int] = (
-                np.flatnonzero(state.unbarred(number, fits, stage)).tolist() if fits.any() else []
+                np.flatnonzero(state.unbarred(number, fits, stage)).tolist() if np.count_nonzero(fits) else []
             )
             if nodes:
                 own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
@@ -436,10 +442,15 @@ class Repair(SearchOperator):
         else:
             need, some = np.maximum(self._needs[number], 0.0), np.array(nodes, dtype=np.int64)
             rest = (self.state.left[0][:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[:, np.newaxis]
-            node = int(some[np.argmin(rest.min(axis=0))])
+            node = int(some[np.argmin(np.minimum.reduce(rest))])
         self.state.put(number, node, stage)
 
 
-def _enough(shares: FloatArray, most: int) -> IntArray:
-    """After how many of these, at most so many and the largest first, nothing is missing any more, less one; in order."""
-    return np.flatnonzero(np.sort(shares)[::-1][: max(most, 0)].cumsum() >= 1.0)
+def _covers(left: FloatArray, needs: FloatArray) -> bool:
+    return not np.count_nonzero(left < needs)
+
+
+def _enough(shares: FloatArray, most: int) -> int | None:
+    """After how many of these, at most so many and the largest first, nothing is missing any more, less one; None: it is too little."""
+    largest = sorted(shares.tolist(), reverse=True)[: max(most, 0)]
+    return next((number for number, sum_ in enumerate(accumulate(largest)) if sum_ >= 1.0), None)

@@ -81,7 +81,7 @@ class SearchState:
         """By stage, the least of what is left in it and in all later ones."""
         self._rows = [[_view(row) for row in left] for left in self.left]
         """Views of them, by stage and row."""
-        self._lasting_rows = [[_view(row) for row in left] for left in self.lasting]
+        self._backwards = _backwards(self._rows, self.lasting)
         self.open: BoolArray = problem.receives.copy()
         """Nodes that may receive."""
         self._per_unit: FloatArray = 1.0 / np.maximum(problem.whole, 1.0)
@@ -156,7 +156,8 @@ class SearchState:
 
     def may_leave(self, number: int) -> bool:
         """True if the budgets of the pod allow it."""
-        return all(self._budgets[budget] > 0 for budget in self.pods[number].budgets)
+        budgets = self.pods[number].budgets
+        return not budgets or all(self._budgets[budget] > 0 for budget in budgets)
 
     def allowed(self, number: int, stage: int = 1) -> BoolArray:
         """Nodes that the pod may go to as far as room does not say."""
@@ -409,8 +410,8 @@ class SearchState:
     def _keep_lasting(self, row: int, node: int) -> None:
         """With one stage both are the same array."""
         least = np.inf
-        for left, lasting in zip(reversed(self._rows), reversed(self._lasting_rows), strict=True):
-            least = lasting[row][node] = min(least, left[row][node])
+        for left, lasting in self._backwards[row]:
+            least = lasting[node] = min(least, left[node])
 
     def _give(self, source: Source, sign: int) -> None:
         """What may come to the node of a source from now on: less for the sign -1, more again for 1."""
@@ -423,6 +424,16 @@ class SearchState:
 def _view(row: FloatArray) -> memoryview[float]:
     """Of the same numbers: numpy takes twice as long for a single one."""
     return cast("memoryview[float]", row.data)
+
+
+def _backwards(
+    rows: Sequence[Sequence[memoryview[float]]], lasting: Sequence[FloatArray]
+) -> list[list[tuple[memoryview[float], memoryview[float]]]]:
+    """By row, of each stage, the last first, what is left and the least of it."""
+    stages = [*zip(rows, lasting, strict=True)]
+    return [
+        [(left[row], _view(least[row])) for left, least in reversed(stages)] for row in range(len(lasting[0]))
+    ]
 
 
 def _left(problem: SearchProblem) -> list[FloatArray]:
