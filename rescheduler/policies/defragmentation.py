@@ -308,13 +308,18 @@ class Defragmentation:
         nodes, kinds = columns.nodes[rows], columns.kinds[rows]
         able = proposed[kinds] & view.movable_rows(rows)
         pods = list(map(columns.pods.__getitem__, rows.tolist()))
-        for node in open_[np.argsort(view.nodes.ranks[open_], kind="stable")].tolist():
-            here = slice(*np.searchsorted(nodes, (node, node + 1)).tolist())
+        ordered = open_[np.argsort(view.nodes.ranks[open_], kind="stable")]
+        starts = np.searchsorted(nodes, ordered, side="left").tolist()
+        ends = np.searchsorted(nodes, ordered, side="right").tolist()
+        left = {resource: free[resource][ordered].tolist() for resource in goal.room}
+        whole = rooms[:, ordered].tolist()
+        for number, (node, start, end) in enumerate(zip(ordered.tolist(), starts, ends, strict=True)):
+            here = slice(start, end)
             wanted = dict.fromkeys(goal.room, 0)
             for template in goal.templates:
                 for resource, size in self._templates[template].items():
-                    wanted[resource] = max(wanted[resource], (int(rooms[template, node]) + 1) * size)
-            missing = tuple(amount - int(free[resource][node]) for resource, amount in wanted.items())
+                    wanted[resource] = max(wanted[resource], (whole[template][number] + 1) * size)
+            missing = tuple(amount - left[resource][number] for resource, amount in wanted.items())
             yield _Fragmented(
                 node=node, goal=goal, pods=pods[here], kinds=kinds[here], able=able[here], missing=missing
             )

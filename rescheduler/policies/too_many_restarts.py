@@ -95,7 +95,8 @@ class TooManyRestarts(ReplacingPolicy[TooManyRestartsArgs]):
         often = [
             pod
             for pod in pods.values()
-            if pod.restarts + pod.init_restarts >= threshold  # of nearly all pods this says it, without a call
+            # Of nearly all pods this says it, without a call.
+            if (state := pod.state).restarts + state.init_restarts >= threshold
             and self._restarts(pod) >= threshold and pod.node and pod.controller is not None and not pod.deleting
             and self._scope.admits(pod)
         ]  # fmt: skip
