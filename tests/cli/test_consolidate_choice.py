@@ -184,4 +184,4 @@ def test_pods_without_requests_count_with_the_scheduler_s_defaults():
     said, *closer = chosen.warnings
     assert "60 pods on 3 nodes" in said
     assert len(closer) == 1
-    assert "default/idle: 36 of 60 on node" in closer[0]
+    assert "default/idle: 30 of 60 on node" in closer[0]
