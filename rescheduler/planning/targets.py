@@ -154,7 +154,8 @@ class Targets:
             self._remember(pod, replacement, unadopted, found)
         return found
 
-    def _none_better(self, wish: TargetWish, fits: BoolArray | None) -> Blocked:
+    @staticmethod
+    def _none_better(wish: TargetWish, fits: BoolArray | None) -> Blocked:
         """``fits``: the nodes that take the pod, none of which gains anything; None: no node at all would gain anything."""
         if wish.in_group:
             # Its gain is that of the group, on every node that the policy lets receive it.
@@ -162,13 +163,10 @@ class Targets:
             if fits is not None:
                 words = f"{plural(int(np.count_nonzero(fits)), 'node')} would take it, {wish.reason} fills none of them"
         elif fits is None:
-            words = (
-                f"no node would be better than node/{wish.pod.node}: {self._nearest(wish.pod, wish.gains)}"
-            )
+            words = f"no other node would be better for {wish.reason} than node/{wish.pod.node}"
         else:
-            nearest = self._nearest(wish.pod, np.where(fits, wish.gains, -np.inf))
             taking = plural(int(np.count_nonzero(fits)), "node")
-            words = f"{taking} would take it, none is better than node/{wish.pod.node}: {nearest}"
+            words = f"{taking} would take it, none is better for {wish.reason} than node/{wish.pod.node}"
         return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
 
     def _choose(self, wish: TargetWish, allowed: BoolArray, required: Required | None) -> Target | Blocked:
@@ -247,16 +245,6 @@ class Targets:
         self._last_with_room[requests] = node, moment
         return node >= 0
 
-    def _nearest(self, pod: Pod, gains: FloatArray) -> str:
-        """What the pod's own node was compared with. A gain of 0 or less is what the policy says of a node that is no better."""
-        gains = gains.copy()
-        gains[self._trial.state.node_index[pod.node]] = -np.inf
-        if not np.isfinite(gains.max()):
-            return "there is no other"
-        ties = np.flatnonzero(gains == gains.max())
-        nearest = int(ties[np.argmin(self._trial.view.nodes.ranks[ties])])
-        return f"the best, {self._trial.state.node_names[nearest]}, has a gain of {gains[nearest]:.2f}"
-
     def _explained(self, pod: Pod, replacement: Pod) -> Blocked:
         """Which of the scheduler's rules refuse most nodes."""
         state = self._trial.state
@@ -278,14 +266,19 @@ class Targets:
         if closed.any():
             why, names = self._trial.refused.refusal(pod, closed)
             return Blocked(SkipReason.BACKOFF, _would_take(closed, why), names)
-        if not counted:
+        others = result.feasible.copy()
+        others[state.node_index[pod.node]] = False
+        waiting = others & fitting & ~self._trial.with_free_resources(replacement)
+        if not counted and not waiting.any():
             return Blocked(SkipReason.NO_TARGET, UNFIT, "")
         total = len(state.node_names)
         text, first = who_refuses(counted)
-        unfit = result.feasible & ~self._trial.view.nodes.usable
-        unfit[state.node_index[pod.node]] = False
+        unfit = others & ~self._trial.view.nodes.usable
         if unfit.any():
             text += f"; {plural(int(np.count_nonzero(unfit)), 'node')} {SOME_UNFIT}"
+        if waiting.any():
+            later = f"{plural(int(np.count_nonzero(waiting)), 'node')} will have room once other moves have landed"
+            text = f"{text}; {later}" if text else later
         text += self._behind_others(pod, replacement)
         return Blocked(
             SkipReason.NO_TARGET, f"none of {plural(total, 'node')} takes its replacement: {text}", first

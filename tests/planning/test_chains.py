@@ -58,6 +58,19 @@ def test_a_pod_goes_where_one_leaves_that_waits_for_others_itself(decide, app):
     assert steps(made) == [("o-0", "n2", []), ("w-0", "n1", ["o-0"]), ("v-0", "n0", ["w-0"])]
 
 
+def test_a_pod_that_waits_for_rooms_of_this_plan_is_told_so(decide, app):
+    """Moves for balance use no room that moves of the same plan leave."""
+    _, *others = tight(app)
+    nodes = b.node("n0").cpu("2").label(pool="x"), b.node("n3").cpu("2").label(pool="x")
+    v = app("v", ["n3", "n3"], lambda s: s.cpu("800m").node_selector({"pool": "x"}))
+    low = ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}, "node_selector": {"pool": "x"}})
+    made = decide(b.snapshot(*nodes, *others, v), "NodeAffinity", low)
+    assert steps(made) == [("o-0", "n2", []), ("w-0", "n1", ["o-0"])]
+    assert {s.message for s in made.skipped} == {
+        "none of 4 nodes takes its replacement: NodeAffinity refuses 2; 1 node will have room once other moves have landed"
+    }
+
+
 def swap(*more, x="n1", y="n2"):
     """Two pods fill two nodes, and each would rather be where the other one is."""
     nodes = b.node("n1").cpu("4").label(disk="hdd"), b.node("n2").cpu("4").label(disk="ssd")

@@ -46,7 +46,7 @@ def test_target_is_not_filled_above_its_threshold(decide, app):
     assert len(plan.moves) == 1  # one pod is 40 % of the small node, two would be 80 %
     assert {s.reason for s in plan.skipped} == {"NoBetterTarget"}
     (message,) = {s.message for s in plan.skipped}
-    assert message == "no node would be better than node/n1: the best, n2, has a gain of 0.00"
+    assert message == "no other node would be better for LowNodeUtilization than node/n1"
 
 
 def test_the_fullest_node_is_relieved_first_and_every_move_pays(decide, app):

@@ -16,10 +16,10 @@ def test_pod_without_toleration_lands_on_the_untainted_node(decide, app, landing
 def test_what_a_node_is_compared_with_is_never_the_node_itself(decide, app):
     alone = b.snapshot(b.node("n1").taint("gpu"), app("web", ["n1"]))
     (skipped,) = decide(alone, "NodeTaints").skipped
-    assert skipped.message == "no node would be better than node/n1: there is no other"
+    assert skipped.message == "no other node would be better for NodeTaints than node/n1"
     alike = b.snapshot(b.node("n1").taint("gpu"), b.node("n2").taint("gpu"), app("web", ["n1"]))
     (skipped,) = decide(alike, "NodeTaints").skipped
-    assert skipped.message == "no node would be better than node/n1: the best, n2, has a gain of 0.00"
+    assert skipped.message == "no other node would be better for NodeTaints than node/n1"
 
 
 def test_no_execute_weighs_more_than_no_schedule(decide, app):
