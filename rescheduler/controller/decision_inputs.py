@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from rescheduler.controller.call_pool import CallPool, OneCall
 from rescheduler.controller.recording import MoveRecorder
+from rescheduler.errors import ReschedulerError
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.usage import NOTHING_MEASURED, MeasuredUsage
 
@@ -45,7 +46,7 @@ class RepeatedRead(Generic[T]):
     def current(self, now_s: float) -> T | None:
         """What is known; None until there is an answer. Begins the next read if it is due.
 
-        Raises what the last read raised, once.
+        Raises what the last read raised, once; with ``unknown`` only what no server can cause.
         """
         if not self._asks and now_s >= self._due_s:
             self._asks, self._due_s = True, now_s + self.every_s
@@ -75,7 +76,11 @@ class RepeatedRead(Generic[T]):
     def _failed(self, error: Exception, _now_s: float) -> None:
         self._asks, self._answer = False, self.unknown
         if self.unknown is None:
-            self._due_s, self._error = 0.0, error
+            self._due_s = 0.0
+        if self.unknown is None or not isinstance(
+            error, ReschedulerError
+        ):  # a bug ends one round, and is told
+            self._error = error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The first decision after a start: it waits a moment for what only helps, and not for a server that hangs or fails."""
 
+import contextlib
 import math
 import queue
 import threading
@@ -11,6 +12,7 @@ import pytest
 from rescheduler.controller.call_pool import ThreadPool
 from rescheduler.controller.decision_inputs import PATIENCE_S, DecisionInputs, RepeatedRead
 from rescheduler.controller.usage_reading import UsageReader
+from rescheduler.kube.errors import ApiError
 from rescheduler.model.usage import NOTHING_MEASURED
 from rescheduler.model.usage_settings import PrometheusSettings, UsageSettings
 from tests.kube.measuring_servers import say, serving
@@ -89,3 +91,19 @@ def test_the_only_decision_of_a_process_waits_for_all_that_helps(ends):
         found, _ = inputs_from(url, patience_s=math.inf)(2.0)
         ends.set()
     assert found is None
+
+
+@pytest.mark.parametrize(("error", "told"), [(ApiError(503, "busy"), False), (ZeroDivisionError(), True)])
+def test_what_helps_only_is_taken_for_unknown_when_it_fails_and_a_bug_is_told_once(error, told):
+    def fail():
+        raise error
+
+    answered = queue.SimpleQueue()
+    pool = ThreadPool(answered=lambda: answered.put(None))
+    read = RepeatedRead(what="usage", read=fail, pool=pool, every_s=30.0, unknown=NOTHING_MEASURED)
+    assert read.current(0.0) is None
+    answered.get(timeout=30.0)
+    pool.land(0.0)
+    with pytest.raises(ZeroDivisionError) if told else contextlib.nullcontext():
+        read.current(1.0)
+    assert read.current(2.0) is NOTHING_MEASURED
