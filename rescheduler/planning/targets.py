@@ -21,7 +21,7 @@ from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.planning.platforms import PLATFORM_LABELS
 from rescheduler.planning.priorities import MOST_ASKED, behind_lower_priority
 from rescheduler.planning.required_affinity import Required
-from rescheduler.planning.single_pod import SOME_UNFIT, UNFIT
+from rescheduler.planning.single_pod import SOME_UNFIT, UNFIT, needed_by
 from rescheduler.planning.total_change import TotalChange
 from rescheduler.planning.transient_pods import Relying
 from rescheduler.planning.trial import Trial
@@ -329,9 +329,7 @@ def who_refuses(counted: Mapping[str, int]) -> tuple[str, str]:
 
 
 def _needed_by(relying: Relying) -> Blocked:
-    pod = relying.move.pod
-    message = f"the planned move of pod {pod.namespace}/{pod.name} relies on it ({relying.rule})"
-    return Blocked(SkipReason.NO_TARGET, message, f"{pod.namespace}/{pod.name}")
+    return Blocked(SkipReason.NO_TARGET, needed_by(relying), str(relying.move.pod.key))
 
 
 def _without(fitting: BoolArray, allowed: BoolArray | None) -> BoolArray:
