@@ -132,13 +132,10 @@ def start_first_refusal(
     unadopted = unadopted_of(pod, replacement, snapshot)
     if unadopted is None:
         return Refusal(PLUGIN, "the ReplicaSet of the pod is not known", unresolvable=True)
-    refusal = _refusal(state, pinned(unadopted, target), target)
+    started = pinned(unadopted, target)
+    refusal = _refusal(state, started, target) or _passing_refusal(passing, state, started, target)
     if refusal is not None:
         return refusal._replace(reason=f"{refusal.reason}, next to the running old pod")
-    nodes = _only(state, target)
-    passing.restrict_affinity(unadopted, nodes)
-    if not nodes.any():
-        return Refusal(InterPodAffinity.name, _PASSING, unresolvable=True)
     mark = state.checkpoint()
     take_off(state, pod)
     refusal = _refusal(state, replacement, target) or _passing_refusal(passing, state, replacement, target)
@@ -271,7 +268,12 @@ def _choose_beside(
         passing.restrict(replacement, feasible)
         choice = _best(state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken)
         state.rollback(mark)
-        if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
+        if not choice.node:
+            return choice
+        started = pinned(unadopted, choice.node)
+        if not (
+            _refusal(state, started, choice.node) or _passing_refusal(passing, state, started, choice.node)
+        ):
             return choice
         feasible[state.node_index[choice.node]] = False
     return Choice(message=f"0/{len(feasible)} nodes would take the replacement next to the running old pod")

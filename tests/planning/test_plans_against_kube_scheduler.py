@@ -10,7 +10,7 @@ from tests.planning.test_plans_of_every_shape import SEEDS
 
 AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165, 230, 713)
 RARE = (37, 43, 53, 57, 60)
-ASKED = (880010, 880035, 880055, 880068, 880074, 880112, 880128)
+ASKED = (880010, 880035, 880055, 880068, 880074, 880112, 880128, 950551)
 """Where a second move was let begin, whose replacement the node would not take beside that of the first."""
 
 
