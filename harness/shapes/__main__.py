@@ -14,7 +14,7 @@ from harness.differential.plans.case import Case
 from harness.differential.plans.dumps import Form, read
 from harness.rest.course import course_of
 from harness.rest.settling import settled
-from harness.shapes.checks import inexact_changes, order_of_reading, planned, profile_of, sums_that_differ
+from harness.shapes.checks import inexact_changes, order_of_reading, planned, sums_that_differ
 from harness.shapes.clusters import random_shapes
 
 
@@ -44,7 +44,7 @@ def _faults(case: Case, seed: int, counts: Counter[str]) -> list[str]:
     made = planned(case, cluster)
     found += order_of_reading(case, made, seed)
     found += sums_that_differ(made)
-    profile = profile_of(case)
+    profile = case.profile
     course = course_of(settled(cluster, profile), case.policies, case.inputs, profile)
     counts.update(cycles=course.cycles, moves=course.moves, staged=course.staged, rooms=course.rooms)
     counts.update({"returns after others": course.returns_after_others, "restless": int(course.restless)})

@@ -23,17 +23,10 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.configuration import parse_scheduler_configuration
-from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 
 PODS_ASKED = 4
 """Of each cluster, pods whose moves to every node are looked at."""
-
-
-def profile_of(case: Case) -> Profile:
-    """The scheduler's profile of the case."""
-    return Profile() if case.configuration is None else parse_scheduler_configuration(case.configuration)
 
 
 def known(objects: Sequence[Manifest]) -> list[Manifest]:
@@ -43,13 +36,13 @@ def known(objects: Sequence[Manifest]) -> list[Manifest]:
 
 def planned(case: Case, cluster: Snapshot) -> Plan:
     """The plan of the case on this cluster."""
-    return plan(cluster, case.policies, case.inputs, SchedulingState(cluster, profile_of(case)))
+    return plan(cluster, case.policies, case.inputs, SchedulingState(cluster, case.profile))
 
 
 def inexact_changes(case: Case, cluster: Snapshot, seed: int) -> Iterator[str]:
     """Policies that say of a move something else than what it changes in their badness."""
     rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
-    state = SchedulingState(cluster, profile_of(case))
+    state = SchedulingState(cluster, case.profile)
     view, replacements = PolicyView.of(cluster, state), Replacements(cluster)
     standing = [
         pod

@@ -76,11 +76,9 @@ class RepeatedRead(Generic[T]):
     def _failed(self, error: Exception, _now_s: float) -> None:
         self._asks, self._answer = False, self.unknown
         if self.unknown is None:
-            self._due_s = 0.0
-        if self.unknown is None or not isinstance(
-            error, ReschedulerError
-        ):  # a bug ends one round, and is told
-            self._error = error
+            self._due_s, self._error = 0.0, error
+        elif not isinstance(error, ReschedulerError):
+            self._error = error  # a bug, which is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import weightless
 from rescheduler.planning.transient_pods import TransientPods
+from rescheduler.planning.trial import holds_disks
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.template import name_of_reservation
@@ -124,7 +125,7 @@ class MovesUnderWay:
         mark = self._state.checkpoint()
         try:
             for one in replacements:
-                if one.spec.volumes:
+                if holds_disks(one):
                     volumes = room_of_replacement(weightless(one))
                     self._state.place(msgspec.structs.replace(volumes, name=f"{one.name}+"), one.node)
             yield

@@ -12,7 +12,7 @@ the old pod and the replacement of that move are there or not. All trial changes
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -123,10 +123,10 @@ class Placement:
         with self._trial(reservation.name) as state:
             self._take_off(state, self._placeholder(reservation))
             held = self._holder_rules(state).for_room(reservation, pod)
-            with self._under_way(pod, None, reservation.name) as passing:
-                # Who chose the node of a move or of a pending pod has looked at this already.
-                under_way = None if made_for(reservation) or made_for_pod(reservation) else passing
-                choice = self._room(reservation, state, pod, held, under_way)
+            # Who chose the node of a move or of a pending pod has looked at what is under way already.
+            chosen = made_for(reservation) or made_for_pod(reservation)
+            with nullcontext() if chosen else self._under_way(pod, None, reservation.name) as passing:
+                choice = self._room(reservation, state, pod, held, passing)
         if choice.node and choice.node != waits_on:
             self._take(reservation.name, pod, choice.node)
         return choice

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, PodMigration
@@ -140,6 +140,8 @@ class PastMoves:
         self._failures: dict[str, list[PastMove]] = {}
         self._refused: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._evicted: dict[str, list[PastMove]] = {}
+        self._lost: dict[str, float] = {}
+        """By namespace, the answer of ``lost_until``, which is asked for each pod; 0.0: now."""
         live = frozenset(under_way)
         for uid, move in moves.items():
             # How it ended was written before the cache shows it.
@@ -192,13 +194,17 @@ class PastMoves:
 
     def lost_until(self, namespace: str) -> float | None:
         """When planned moves of the namespace may go on, whose last ones all evicted a pod and failed; None: now."""
-        evicted = self._evicted.get(namespace, ())
+        found = self._lost.get(namespace)
+        if found is None:
+            found = self._lost[namespace] = self._lost_until(self._evicted.get(namespace, ()))
+        return found if found > self._now_s else None
+
+    def _lost_until(self, evicted: Sequence[PastMove]) -> float:
         landed_s = max((move.ended_s for move in evicted if not move.failed), default=0.0)
         lost_s = [move.failed_s for move in evicted if move.failed_s > landed_s]
         if len(lost_s) < MOST_LOST:
-            return None
-        until_s = self._after(sorted(lost_s)[MOST_LOST - 1 :], BACKOFF_FIRST_S, BACKOFF_LONGEST_S)
-        return until_s if until_s > self._now_s else None
+            return 0.0
+        return self._after(sorted(lost_s)[MOST_LOST - 1 :], BACKOFF_FIRST_S, BACKOFF_LONGEST_S)
 
     def refused_until(self, namespace: str, workload_uid: str) -> dict[str, float]:
         """Nodes that are no targets for the workload now, by their ``node_digest``, and until when; it doubles with each refusal."""

@@ -374,5 +374,9 @@ class Trial:
 
 def _holds_more(pod: Pod) -> bool:
     """True if the pod holds host ports, disks or attached volumes on its node, besides resources."""
-    spec = pod.spec
-    return bool(spec.host_ports) or any(v.kind not in _HOLD_NOTHING for v in spec.volumes)
+    return bool(pod.spec.host_ports) or holds_disks(pod)
+
+
+def holds_disks(pod: Pod) -> bool:
+    """True if it holds disks or attached volumes on its node."""
+    return any(volume.kind not in _HOLD_NOTHING for volume in pod.spec.volumes)

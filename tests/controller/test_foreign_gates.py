@@ -90,12 +90,18 @@ def gates(pod):
     return [gate["name"] for gate in spec(pod).get("schedulingGates") or ()]
 
 
-def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
+def moved_where(change):
+    """A move that is over in a cluster with that change, and its name."""
     world = Scene({"n1": 4, "n2": 4}).workload()
-    add_gates(world)
+    change(world)
     world.start()
     name = world.move(world.pods()[0], "n2")
     world.until(lambda: world.over(name))
+    return world, name
+
+
+def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
+    world, name = moved_where(add_gates)
     assert world.reason(name) == "NotMovable"
     assert QUEUE in world.state(name)["message"]
     assert not evicted(world)
@@ -104,11 +110,7 @@ def test_nothing_is_evicted_for_a_replacement_that_another_program_would_hold():
 
 def test_nothing_is_evicted_where_another_policy_takes_the_gate_off():
     """The proof of the gate is a pod of the controller's own namespace, which that policy leaves alone."""
-    world = Scene({"n1": 4, "n2": 4}).workload()
-    take_gates_off(world)
-    world.start()
-    name = world.move(world.pods()[0], "n2")
-    world.until(lambda: world.over(name))
+    world, name = moved_where(take_gates_off)
     assert world.reason(name) == "GateNotInForce"
     assert "one in namespace default did not" in world.state(name)["message"]
     assert not evicted(world)

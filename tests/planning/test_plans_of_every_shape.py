@@ -6,7 +6,7 @@ import pytest
 from harness.differential.plans.dumps import Form, read
 from harness.rest.course import course_of
 from harness.rest.settling import settled
-from harness.shapes.checks import inexact_changes, order_of_reading, planned, profile_of
+from harness.shapes.checks import inexact_changes, order_of_reading, planned
 from harness.shapes.clusters import random_shapes
 
 SEEDS = (1200, 1290, 3002, 3012, 3025, 3049, 12096)
@@ -16,7 +16,7 @@ SEEDS = (1200, 1290, 3002, 3012, 3025, 3049, 12096)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_they_come_to_rest_and_say_what_is_true(seed):
     case = random_shapes(seed)
-    profile = profile_of(case)
+    profile = case.profile
     cluster = settled(read(case.objects, Form.OBJECTS), profile)
     course = course_of(cluster, case.policies, case.inputs, profile)
     assert course.faults == []
@@ -26,7 +26,7 @@ def test_they_come_to_rest_and_say_what_is_true(seed):
 def test_only_pods_that_exist_are_moved():
     """Seed 12096: one that a policy had moved already was to step aside for a pending pod, as the replacement that it will be."""
     case = random_shapes(12096)
-    cluster = settled(read(case.objects, Form.OBJECTS), profile_of(case))
+    cluster = settled(read(case.objects, Form.OBJECTS), case.profile)
     made = planned(case, cluster)
     uids = [move.pod.uid for move in made.moves]
     assert set(uids) <= {pod.uid for pod in cluster.pods.values()}

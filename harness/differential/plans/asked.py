@@ -32,8 +32,6 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.placeholder import placeholder_manifest
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_manifest, reservation_name
-from rescheduler.scheduling.configuration import parse_scheduler_configuration
-from rescheduler.scheduling.framework import Profile
 
 MOVES: Final = 6
 _SETTINGS: Final = ReservationSettings()
@@ -54,7 +52,6 @@ def asked_moves(case: Case, seed: int) -> list[Move]:
     """Some moves of the case that the controller would let begin, in their order."""
     rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
     snapshot = read(case.objects, case.form)
-    profile = Profile() if case.configuration is None else parse_scheduler_configuration(case.configuration)
     pods = [
         p for p in snapshot.pods.values() if p.node and not p.terminal and not p.deleting and p.controller
     ]
@@ -62,7 +59,9 @@ def asked_moves(case: Case, seed: int) -> list[Move]:
     moves: list[Move] = []
     for pod in pods:
         placement = Placement(
-            namespace=_SETTINGS.namespace, profile=profile, protection=protection_of(Protections(), profile)
+            namespace=_SETTINGS.namespace,
+            profile=case.profile,
+            protection=protection_of(Protections(), case.profile),
         )
         placement.begin(Replacements(_under_way(snapshot, moves, rng)))
         mode = (

@@ -9,6 +9,8 @@ from harness.differential.plans.births import Admission
 from harness.differential.plans.dumps import Form
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.policies.framework import Policy
+from rescheduler.scheduling.configuration import parse_scheduler_configuration
+from rescheduler.scheduling.framework import Profile
 
 
 class Case(NamedTuple):
@@ -23,3 +25,8 @@ class Case(NamedTuple):
     inputs: PlanningInputs
     form: Form
     """How our planner gets the cluster."""
+
+    @property
+    def profile(self) -> Profile:
+        """The scheduler's."""
+        return Profile() if self.configuration is None else parse_scheduler_configuration(self.configuration)

@@ -14,8 +14,6 @@ from harness.differential.plans.replay import Script, script
 from harness.differential.program import Program
 from rescheduler.planning.plan import Move, PendingRoom, Plan
 from rescheduler.planning.planner import plan
-from rescheduler.scheduling.configuration import parse_scheduler_configuration
-from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 
 
@@ -59,8 +57,7 @@ class Tally:
 def planned(case: Case) -> Plan:
     """What our planner plans for the case."""
     snapshot = read(case.objects, case.form)
-    profile = Profile() if case.configuration is None else parse_scheduler_configuration(case.configuration)
-    return plan(snapshot, case.policies, case.inputs, SchedulingState(snapshot, profile))
+    return plan(snapshot, case.policies, case.inputs, SchedulingState(snapshot, case.profile))
 
 
 def judge(case: Case, program: Program, tally: Tally) -> list[Refused]:
